@@ -1,0 +1,1 @@
+"""Functions from the tables of a recording to the tables of a report."""

@@ -1,0 +1,1 @@
+"""Collectors for a real GPU, one file each; they only append."""

@@ -1,0 +1,123 @@
+"""manifest.json: what a recording is, where it was made, and what each collector could see."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from syncscope.errors import RecordingError
+
+FORMAT_VERSION = 1
+MANIFEST_NAME = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorStatus:
+    """Whether a collector ran, and if not, why. `lost` counts events it had to drop."""
+
+    name: str
+    state: str
+    """on, off or failed."""
+    reason: str = ""
+    lost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A GPU of the recording: real, simulated or named by an imported trace."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """An interval in which GPU activity was recorded, in the recording's time."""
+
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A host thread: `id` is what the tables call it."""
+
+    id: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How the program ended. `signal` and `exception` are "" where there was none."""
+
+    code: int
+    exception: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The whole of manifest.json; see the fields' own types."""
+
+    run_id: str
+    argv: tuple[str, ...]
+    simulated: bool
+    imported: bool
+    origin_unix_ns: int
+    """Unix time of the recording's time 0."""
+    versions: dict[str, str]
+    """Of syncscope, python, torch, cuda (or hip), driver."""
+    devices: tuple[Device, ...] = ()
+    windows: tuple[Window, ...] = ()
+    collectors: tuple[CollectorStatus, ...] = ()
+    threads: tuple[Thread, ...] = ()
+    rank: int = 0
+    world_size: int = 1
+    state: str = "recording"
+    """recording while the run is alive (or after it was killed), then complete."""
+    exit: Exit | None = None
+    overhead: dict[str, float] = field(default_factory=dict)
+    """Self-measured: seconds spent by name of the part."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """File as the frames name it -> its copy below the recording."""
+    notes: tuple[str, ...] = ()
+    """Things the reader of a report must know."""
+    format_version: int = FORMAT_VERSION
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest in one step, so that a killed run leaves the old one whole."""
+    text = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+    draft = folder / (MANIFEST_NAME + ".tmp")
+    draft.write_bytes(text + b"\n")
+    os.replace(draft, folder / MANIFEST_NAME)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and check a manifest. Raises RecordingError with one line for the user."""
+    path = folder / MANIFEST_NAME
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise RecordingError(
+            f"{folder} is not a recording: it holds no {MANIFEST_NAME}. "
+            "Name the folder that `syncscope run` wrote."
+        ) from None
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        head = msgspec.json.decode(data)
+        version = head["format_version"]
+    except (msgspec.DecodeError, TypeError, KeyError, UnicodeDecodeError):
+        raise RecordingError(f"{path} is damaged: it is not the manifest of a recording") from None
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise RecordingError(
+            f"{folder} has recording format {version}; this syncscope reads up to "
+            f"{FORMAT_VERSION}. Update syncscope to read it."
+        )
+    try:
+        return msgspec.convert(head, Manifest)
+    except msgspec.ValidationError as error:
+        raise RecordingError(f"{path} is damaged: {error}") from None

@@ -1,0 +1,81 @@
+"""Read a recording, whole or cut short; every table is checked against its declaration."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from syncscope.errors import RecordingError
+from syncscope.recording.manifest import Manifest, read_manifest
+from syncscope.recording.tables import columns
+from syncscope.recording.writer import arrow_schema, read_stream_batches
+
+
+class Recording:
+    """The tables and the manifest of one recording folder. Nothing in it is unpickled.
+
+    Raises RecordingError (exit code 3) with one clear line when the folder is no recording,
+    was written by a newer syncscope, or a table is damaged.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.manifest: Manifest = read_manifest(self.folder)
+        self._tables: dict[str, pd.DataFrame] = {}
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the run was killed before it could close the recording."""
+        return self.manifest.state != "complete"
+
+    def table(self, name: str) -> pd.DataFrame:
+        """A table as a data frame with exactly the declared columns; empty if not recorded.
+
+        The frame is shared: do not change it. Raises KeyError for an unknown table.
+        """
+        if name not in self._tables:
+            self._tables[name] = self._read(name)
+        return self._tables[name]
+
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """Text of each source file that was kept, by the name that frames use."""
+        texts = {}
+        for file, copy in self.manifest.sources.items():
+            path = (self.folder / copy).resolve()
+            if path.is_relative_to(self.folder.resolve()) and path.is_file():
+                texts[file] = path.read_text(encoding="utf-8", errors="replace")
+        return texts
+
+    def _read(self, name: str) -> pd.DataFrame:
+        schema = arrow_schema(name)
+        base = self.folder / "rank-0" / name
+        try:
+            if base.with_suffix(".parquet").exists():
+                table = pq.read_table(base.with_suffix(".parquet"))
+            elif base.with_suffix(".arrows").exists():
+                batches = list(read_stream_batches(base.with_suffix(".arrows")))
+                table = pa.Table.from_batches(batches, batches[0].schema if batches else schema)
+            else:
+                table = schema.empty_table()
+        except (OSError, pa.ArrowException) as error:
+            reason = str(error).splitlines()[0]
+            raise RecordingError(
+                f"the table {name} of {self.folder} is damaged: {reason}"
+            ) from None
+        missing = [column for column in columns(name) if column not in table.column_names]
+        if missing:
+            raise RecordingError(
+                f"the table {name} of {self.folder} lacks the column {missing[0]}"
+            )
+        try:
+            return table.select(list(columns(name))).cast(schema).to_pandas()
+        except pa.ArrowException as error:
+            reason = str(error).splitlines()[0]
+            raise RecordingError(
+                f"the table {name} of {self.folder} has columns of another type: {reason}"
+            ) from None

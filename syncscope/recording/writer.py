@@ -1,0 +1,171 @@
+"""Write a recording: append-only Arrow streams while the run is alive, Parquet at its end.
+
+Collectors append rows to plain lists (one C call, no lock, no I/O on their thread); a
+daemon thread turns what has gathered into Arrow batches about once a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from syncscope.errors import UsageError
+from syncscope.recording.manifest import Manifest, write_manifest
+from syncscope.recording.tables import TABLES, Row, columns
+
+FLUSH_INTERVAL_S = 1.0
+
+
+def arrow_schema(table: str) -> pa.Schema:
+    """Arrow schema of a table, with each column's unit in its metadata."""
+    types = {"list<int64>": pa.list_(pa.int64())}
+    return pa.schema(
+        [
+            pa.field(
+                name,
+                types.get(column.arrow_type) or pa.type_for_alias(column.arrow_type),
+                nullable=False,
+                metadata={"unit": column.unit},
+            )
+            for name, column in columns(table).items()
+        ]
+    )
+
+
+def create_folder(path: Path) -> None:
+    """Make the recording's folder. Raises UsageError if it cannot be made or is in use."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(path.iterdir()):
+            raise UsageError(f"{path} exists and is not empty; name another folder with -o")
+        (path / "rank-0").mkdir()
+    except OSError as error:
+        raise UsageError(f"cannot write a recording to {path}: {error.strerror}") from error
+
+
+class RecordingWriter:
+    """Owns the folder of a recording from its first byte to its last.
+
+    `rows(table)` is the list that a collector appends to. `before_flush` are called on
+    the flushing thread first; they may append rows as well (call stacks are resolved so).
+    When the disk is full or gone, the program runs on: `failure` says what happened and
+    the rows from then on are lost.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        create_folder(folder)
+        self.folder = folder
+        self.manifest = manifest
+        self.failure = ""
+        self.before_flush: list[Callable[[], None]] = []
+        self._rows: dict[str, list[Row]] = {name: [] for name in TABLES}
+        self._streams: dict[str, tuple[Any, Any]] = {}
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="syncscope-writer", daemon=True)
+        write_manifest(folder, manifest)
+
+    def rows(self, table: str) -> list[Row]:
+        """The list to append rows of a table to. It stays the same object for the whole run."""
+        return self._rows[table]
+
+    def start(self) -> None:
+        """Start flushing in the background."""
+        self._thread.start()
+
+    def flush(self) -> None:
+        """Write all rows that have gathered. Safe from any thread; cost grows with the rows."""
+        with self._lock:
+            if self.failure:
+                for rows in self._rows.values():
+                    rows.clear()
+                return
+            for hook in self.before_flush:
+                hook()
+            try:
+                for table, rows in self._rows.items():
+                    self._write(table, rows)
+            except OSError as error:
+                self.failure = error.strerror or str(error)
+
+    def close(self, manifest: Manifest) -> None:
+        """Flush, turn the streams into Parquet files and write the final manifest.
+
+        Parquet files appear one by one under their final names, and a stream is removed
+        only when its Parquet file is whole: a kill in between loses nothing.
+        """
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.flush()
+        with self._lock:
+            for sink, stream in self._streams.values():
+                with contextlib.suppress(OSError):
+                    stream.close()
+                    sink.close()
+            try:
+                for table in self._streams:
+                    stream_to_parquet(self._path(table))
+            except OSError as error:
+                self.failure = error.strerror or str(error)
+            self._streams.clear()
+        with contextlib.suppress(OSError):
+            write_manifest(self.folder, manifest)
+
+    def abandon(self) -> None:
+        """Forget everything without writing: for a forked child, which owns no recording."""
+        self._stopped.set()
+        self.failure = "abandoned in a forked child"
+        self._lock = threading.Lock()
+
+    def _path(self, table: str) -> Path:
+        return self.folder / "rank-0" / f"{table}.arrows"
+
+    def _write(self, table: str, rows: list[Row]) -> None:
+        taken = rows[:]
+        if not taken:
+            return
+        schema = arrow_schema(table)
+        if table not in self._streams:
+            sink = open(self._path(table), "wb")  # noqa: SIM115  (closed in close())
+            self._streams[table] = (sink, pa.ipc.new_stream(sink, schema))
+        arrays = [
+            pa.array(values, type=field.type)
+            for values, field in zip(zip(*taken, strict=True), schema, strict=True)
+        ]
+        sink, stream = self._streams[table]
+        stream.write_batch(pa.record_batch(arrays, schema=schema))
+        sink.flush()
+        del rows[: len(taken)]
+
+    def _loop(self) -> None:
+        while not self._stopped.wait(FLUSH_INTERVAL_S):
+            self.flush()
+
+
+def read_stream_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """Batches of an Arrow stream up to the last whole one; a torn tail is left out."""
+    with path.open("rb") as file:
+        try:
+            reader = pa.ipc.open_stream(file)
+            while True:
+                yield reader.read_next_batch()
+        except (StopIteration, pa.ArrowInvalid, OSError):
+            return
+
+
+def stream_to_parquet(path: Path) -> None:
+    """Replace `table.arrows` by `table.parquet`, batch by batch."""
+    draft, final = path.with_suffix(".parquet.tmp"), path.with_suffix(".parquet")
+    with pq.ParquetWriter(draft, arrow_schema(path.stem), compression="zstd") as writer:
+        for batch in read_stream_batches(path):
+            writer.write_batch(batch)
+    os.replace(draft, final)
+    path.unlink()

@@ -1,0 +1,136 @@
+"""Frozen records that pass between the stages; `Summary` is the content of summary.json.
+
+Integers named `_ns` are nanoseconds, `_bytes` bytes; fractions lie between 0 and 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+SUMMARY_SCHEMA = 1
+
+CAUSES_OF_IDLE = (
+    "sync",
+    "transfer",
+    "allocator",
+    "dataloader",
+    "gc",
+    "launch",
+    "device_dependency",
+    "unknown",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """One line of a call stack."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """How to write a line instead. `rewrite` is "" where no exact one is known."""
+
+    title: str
+    text: str
+    rewrite: str
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the code that made the host wait, or moved data; totals over the windows.
+
+    Costs (`blocked_ns`, `exposed_idle_ns`) are sums over all its events; `savings_ns_per_step`
+    is the idle time charged to it, per step: an upper bound of what removing it gains.
+    """
+
+    id: str
+    file: str
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+    function: str
+    expression: str
+    library_line: str | None
+    owner: str
+    op: str
+    kind: str
+    explicit: bool
+    blocking: bool
+    direction: str | None
+    pageable: bool | None
+    cause: str
+    count: int
+    per_step: float
+    size_bytes: int
+    blocked_ns: int
+    exposed_idle_ns: int
+    savings_ns_per_step: int
+    flagged: bool
+    verdict: str
+    advice: Advice
+    sampled: bool
+    stack: tuple[StackFrame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSummary:
+    """Busy and idle time of one device; busy_ns + idle_ns is the length of the windows."""
+
+    rank: int
+    device: int
+    busy_ns: int
+    idle_ns: int
+    idle_fraction: float
+    idle_by_cause_ns: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What was run, where, and for how long."""
+
+    argv: tuple[str, ...]
+    device: str
+    simulated: bool
+    torch: str
+    ranks: int
+    steps: int
+    step_ns: int
+    """Median length of a step; the whole window where there are no step marks."""
+    window_ns: int
+    truncated: bool
+    imported: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many of the blocking runtime calls could be charged to a line."""
+
+    blocking_calls: int
+    attributed: int
+    unattributed: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Relative error of replaying the recording unchanged; None where it was not replayed."""
+
+    baseline_error: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Everything that a report shows in numbers. Written as summary.json."""
+
+    run: RunSummary
+    gpu: tuple[GpuSummary, ...]
+    sites: tuple[Site, ...]
+    coverage: Coverage
+    replay: Replay
+    overhead: dict[str, float]
+    schema: int = field(default=SUMMARY_SCHEMA)
