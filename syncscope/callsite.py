@@ -7,6 +7,7 @@ Positions come from `code.co_positions()` (PEP 657).
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
 import sys
@@ -14,6 +15,7 @@ import sysconfig
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -75,20 +77,53 @@ def position_of(code: CodeType, offset: int) -> Position:
     """Source position of the instruction at `offset` (bytes); columns in characters."""
     for index, (line, end_line, column, end_column) in enumerate(code.co_positions()):
         if index == offset // 2:
-            if line is None:
-                break
+            if line is None or end_line is None or column is None or end_column is None:
+                return Position(line or code.co_firstlineno, line or code.co_firstlineno, -1, -1)
+            file = code.co_filename
+            span = _condition(file, line, column, end_line) or (line, column, end_line, end_column)
             return Position(
-                line,
-                end_line or line,
-                _character_column(code.co_filename, line, column),
-                _character_column(code.co_filename, end_line or line, end_column),
+                span[0],
+                span[2],
+                _character_column(file, span[0], span[1]),
+                _character_column(file, span[2], span[3]),
             )
     return Position(code.co_firstlineno, code.co_firstlineno, -1, -1)
 
 
-def _character_column(filename: str, line: int, byte_offset: int | None) -> int:
-    if byte_offset is None:
-        return -1
+_Span = tuple[int, int, int, int]
+
+
+def _condition(file: str, line: int, column: int, end_line: int) -> _Span | None:
+    """The part that is evaluated first of the statement that starts here, if one does.
+
+    The truth test of `if x:` and the next item of `for x in y:` carry the position of the
+    whole statement on some Pythons.
+    """
+    span = _conditions(file).get((line, column))
+    return span if span is not None and span[2] <= end_line else None
+
+
+@lru_cache(maxsize=64)
+def _conditions(file: str) -> dict[tuple[int, int], _Span]:
+    """Position of each compound statement -> span of its condition or iterable."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return {}
+    found: dict[tuple[int, int], _Span] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.While | ast.Assert):
+            part = node.test
+        elif isinstance(node, ast.For | ast.AsyncFor):
+            part = node.iter
+        else:
+            continue
+        end_line, end_column = part.end_lineno or part.lineno, part.end_col_offset or 0
+        found[node.lineno, node.col_offset] = (part.lineno, part.col_offset, end_line, end_column)
+    return found
+
+
+def _character_column(filename: str, line: int, byte_offset: int) -> int:
     encoded = linecache.getline(filename, line).encode()
     return len(encoded[:byte_offset].decode(errors="replace")) + 1
 

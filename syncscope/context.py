@@ -27,16 +27,17 @@ class ThreadTable:
         known = self._ids.get(ident)
         return self._add(ident) if known is None else known
 
-    def native(self, low_bits: int) -> int:
-        """Number of the thread whose ident ends in these 32 bits (a signed integer).
+    def native(self, tid: int) -> int:
+        """Number of the thread that a torch.profiler trace calls `tid`.
 
-        That is how torch.profiler names the thread of a runtime call.
+        That is the absolute value of the low 32 bits of its ident, read as a signed integer
+        (kineto, output_json.h: sanitizeTid).
         """
-        low = low_bits & 0xFFFFFFFF
         for ident, number in list(self._ids.items()):
-            if ident & 0xFFFFFFFF == low:
+            low = ident & 0xFFFFFFFF
+            if tid == min(low, (1 << 32) - low):
                 return number
-        return self._add(low)
+        return self._add(tid)
 
     def rows(self) -> tuple[Thread, ...]:
         """All threads seen so far."""

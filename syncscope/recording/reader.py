@@ -73,7 +73,8 @@ class Recording:
                 f"the table {name} of {self.folder} lacks the column {missing[0]}"
             )
         try:
-            return table.select(list(columns(name))).cast(schema).to_pandas()
+            frame: pd.DataFrame = table.select(list(columns(name))).cast(schema).to_pandas()
+            return frame
         except pa.ArrowException as error:
             reason = str(error).splitlines()[0]
             raise RecordingError(

@@ -165,7 +165,7 @@ class UnmodelledRow(NamedTuple):
     """An operator that the shadow GPU has no rule for, and how often it ran."""
 
     op: Text
-    count: Id
+    calls: Id
     reason: Text
 
 

@@ -1,0 +1,30 @@
+"""`syncscope import`: a torch.profiler trace becomes a recording."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def import_trace(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A .json or .json.gz trace.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder for the recording.")
+    ] = None,
+) -> None:
+    """Turn a trace of torch.profiler into a recording, and show it."""
+    from syncscope.api import load
+    from syncscope.cli.output import print_summary
+    from syncscope.recording.folders import next_folder
+    from syncscope.recording.trace_import import import_trace as import_into
+
+    stem = re.sub(r"[^\w.-]", "_", trace.name.removesuffix(".gz").removesuffix(".json"))
+    folder = output or next_folder(stem)
+    import_into(trace, folder)
+    run = load(folder)
+    print_summary(run.analysis)
+    run.save_summary()
+    typer.echo(run.report())

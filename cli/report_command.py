@@ -1,0 +1,26 @@
+"""`syncscope report`: write the HTML report of a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from syncscope.errors import UsageError
+
+
+def report(
+    recording: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a recording.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File; default: report.html in RUN.")
+    ] = None,
+) -> None:
+    """Write the report as one self-contained HTML file."""
+    from syncscope.api import load
+
+    try:
+        path = load(recording).report(output)
+    except OSError as error:
+        raise UsageError(f"cannot write the report: {error}") from error
+    typer.echo(path)

@@ -1,0 +1,100 @@
+"""What a reader must know before believing the numbers: each gap gets its own clear words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from syncscope.analysis.result import Analysis
+from syncscope.recording.manifest import Manifest
+from syncscope.records import Summary
+from syncscope.reports.units import percent, quantity
+from syncscope.reports.visible_text import visible
+
+MAX_TEXT = 400
+LARGE_SHARE = 0.05
+"""Of calls without a line, or of the replay's error: above this the reader is warned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caveat:
+    """`level` is warning (numbers may mislead) or note."""
+
+    level: str
+    text: str
+
+
+def caveats_of(analysis: Analysis) -> tuple[Caveat, ...]:
+    """All caveats of a recording, warnings first."""
+    found = [*_about_run(analysis), *_about_collectors(analysis.manifest)]
+    found += _about_coverage(analysis.summary, analysis.manifest)
+    found += [Caveat("note", visible(note, MAX_TEXT)) for note in analysis.manifest.notes]
+    return tuple(sorted(found, key=lambda caveat: caveat.level != "warning"))
+
+
+def _about_run(analysis: Analysis) -> Iterator[Caveat]:
+    run, manifest = analysis.summary.run, analysis.manifest
+    if run.simulated:
+        yield Caveat(
+            "note",
+            f"Recorded on a shadow GPU: no real GPU was used. Times are estimates for "
+            f"{_named(run.device)} from a model; lines and counts come from the rules of when "
+            "PyTorch waits.",
+        )
+    if run.truncated:
+        yield Caveat(
+            "warning",
+            "The run was cut short: all that was written before is in this report, what came "
+            "after is missing.",
+        )
+    if manifest.exit is not None and (manifest.exit.code or manifest.exit.exception):
+        raised = f" ({visible(manifest.exit.exception, 200)})" if manifest.exit.exception else ""
+        yield Caveat(
+            "warning", f"The program ended with exit code {manifest.exit.code}{raised}."
+        )
+    if run.imported:
+        yield Caveat(
+            "note",
+            "Imported from a trace: syncscope was not watching, so lines are known only where "
+            "the trace holds stacks, and expressions not at all.",
+        )
+    if run.steps <= 1:
+        yield Caveat(
+            "note",
+            "Fewer than two steps were recorded, so figures are totals of the recording. Call "
+            "syncscope.step() at the end of each step to get them per step.",
+        )
+
+
+def _about_collectors(manifest: Manifest) -> Iterator[Caveat]:
+    for collector in manifest.collectors:
+        name = visible(collector.name, 60)
+        if collector.state == "failed":
+            reason = visible(collector.reason, MAX_TEXT) or "no reason was given"
+            yield Caveat("warning", f"Not recorded: {name} failed ({reason}).")
+        if collector.lost:
+            lost = quantity(collector.lost, "event")
+            yield Caveat("warning", f"{name} lost {lost}: counts are too low.")
+
+
+def _about_coverage(summary: Summary, manifest: Manifest) -> Iterator[Caveat]:
+    coverage, error = summary.coverage, summary.replay.baseline_error
+    if coverage.lost and not any(collector.lost for collector in manifest.collectors):
+        yield Caveat("warning", f"{quantity(coverage.lost, 'event')} lost: counts are too low.")
+    if coverage.unattributed:
+        share = coverage.unattributed / max(coverage.blocking_calls, 1)
+        yield Caveat(
+            "warning" if share > LARGE_SHARE else "note",
+            f"{coverage.unattributed:,} of {quantity(coverage.blocking_calls, 'blocking call')} "
+            f"({percent(share)}) could not be charged to a line.",
+        )
+    if error is not None and abs(error) > LARGE_SHARE:
+        yield Caveat(
+            "warning",
+            f"Replaying the recording unchanged is off by {percent(abs(error))}: take gains as "
+            "rough.",
+        )
+
+
+def _named(device: str) -> str:
+    return visible(device, 80) or "an unnamed GPU"

@@ -1,0 +1,122 @@
+"""The few numbers that the verdict, the tiles and the tables agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from syncscope.records import CAUSES_OF_IDLE, Site, Summary
+
+IDLE_CAUSES_IN_WORDS = {
+    "sync": "the host waits for the GPU",
+    "transfer": "copies between host and GPU",
+    "allocator": "the allocator drains the GPU",
+    "dataloader": "waiting for the DataLoader",
+    "gc": "Python's garbage collector",
+    "launch": "the host launches kernels too slowly",
+    "device_dependency": "streams wait for each other",
+    "unknown": "cause unknown",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IdleShare:
+    """Idle time of one cause: per step where there are steps, else in total."""
+
+    cause: str
+    words: str
+    time_ns: float
+    fraction: float
+    """Of the idle time, between 0 and 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Times are per step where the recording has steps, else over the recorded windows.
+
+    Idle time is the mean over the devices. `gain_ns` is what the fixable lines can give
+    back together: no more than the idle time itself.
+    """
+
+    steps: int
+    span_ns: int
+    """A step, or everything recorded."""
+    has_steps: bool
+    has_activity: bool
+    idle_fraction: float
+    idle_ns: float
+    idle_shares: tuple[IdleShare, ...]
+    fixable: tuple[Site, ...]
+    harmless: tuple[Site, ...]
+    unsafe: tuple[Site, ...]
+    allowed: tuple[Site, ...]
+    gain_ns: float
+    replayed: bool
+    """Whether gains come from a replay; else they are upper bounds."""
+    simulated: bool
+
+    def per_span(self, total: float) -> float:
+        """A total over the windows as a mean per step; itself where there are no steps."""
+        return total / self.steps if self.has_steps else total
+
+
+def figures_of(summary: Summary) -> Figures:
+    """Derive the figures from a summary. Pure; costs a pass over the sites."""
+    run = summary.run
+    has_steps = run.steps > 1
+    busy_ns = sum(gpu.busy_ns for gpu in summary.gpu)
+    idle_ns = sum(gpu.idle_ns for gpu in summary.gpu)
+    has_activity = busy_ns > 0
+    fraction = idle_ns / (busy_ns + idle_ns) if has_activity else 0.0
+    span_ns = run.step_ns if has_steps else run.window_ns
+    shares = _idle_shares(summary, fraction * span_ns) if has_activity else ()
+    flagged = [site for site in summary.sites if site.flagged]
+    fixable = tuple(site for site in flagged if site.verdict == "fix")
+    gain_ns = float(sum(site.savings_ns_per_step for site in fixable))
+    replayed = summary.replay.baseline_error is not None
+    if has_activity and not replayed:
+        gain_ns = min(gain_ns, _most_idle_ns(summary, span_ns))
+    return Figures(
+        steps=max(run.steps, 1),
+        span_ns=span_ns,
+        has_steps=has_steps,
+        has_activity=has_activity,
+        idle_fraction=fraction,
+        idle_ns=fraction * span_ns,
+        idle_shares=shares,
+        fixable=fixable,
+        harmless=tuple(site for site in flagged if site.verdict == "harmless"),
+        unsafe=tuple(site for site in summary.sites if site.verdict == "unsafe"),
+        allowed=tuple(site for site in summary.sites if site.verdict == "allowed"),
+        gain_ns=min(gain_ns, float(span_ns)) if span_ns else gain_ns,
+        replayed=replayed,
+        simulated=run.simulated,
+    )
+
+
+def _idle_shares(summary: Summary, idle_ns: float) -> tuple[IdleShare, ...]:
+    """Largest first; causes without idle time are left out."""
+    totals = dict.fromkeys(CAUSES_OF_IDLE, 0)
+    for gpu in summary.gpu:
+        for cause, time_ns in gpu.idle_by_cause_ns.items():
+            totals[cause] = totals.get(cause, 0) + time_ns
+    whole = sum(totals.values())
+    shares = [
+        IdleShare(
+            cause=cause,
+            words=IDLE_CAUSES_IN_WORDS.get(cause, cause.replace("_", " ")),
+            time_ns=idle_ns * total / whole,
+            fraction=total / whole,
+        )
+        for cause, total in totals.items()
+        if total > 0
+    ]
+    return tuple(sorted(shares, key=lambda share: -share.fraction))
+
+
+def _most_idle_ns(summary: Summary, span_ns: int) -> float:
+    """Idle time of the idlest device: devices idle side by side cannot add up."""
+    return max(
+        span_ns * gpu.idle_ns / (gpu.busy_ns + gpu.idle_ns)
+        for gpu in summary.gpu
+        if gpu.busy_ns + gpu.idle_ns > 0
+    )

@@ -1,0 +1,136 @@
+"""The HTML report: one file that works from disk, with the network off."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from syncscope.analysis.result import Analysis
+from syncscope.errors import UsageError
+from syncscope.reports.sites import SiteRow
+from syncscope.reports.timeline import Timeline, timeline_of
+from syncscope.reports.timeline_tracks import Track
+from syncscope.reports.units import duration, percent
+from syncscope.reports.view import ReportView, report_view
+
+_HERE = Path(__file__).parent
+_JSON_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+def render_html(analysis: Analysis) -> str:
+    """The whole report as one HTML document. The same recording gives the same text.
+
+    Costs about a second, and 5 MB of output, which is plotly.js; where there is nothing to
+    draw, plotly.js is left out.
+    """
+    view = report_view(analysis)
+    timeline = timeline_of(analysis, list(view.site_anchors))
+    scripts = [_static("report.js")]
+    if timeline.tracks:
+        scripts = [_plotly_js(), _static("timeline.js"), *scripts]
+    # Markup is text that is not escaped any more: our own files, plotly's, and escaped JSON.
+    return _template().render(
+        view=view,
+        timeline=timeline,
+        data=Markup(_script_json(_timeline_data(timeline, view))),
+        styles=Markup(_static("report.css")),
+        scripts=[Markup(script) for script in scripts],
+        policy=_policy(scripts),
+    )
+
+
+def write_html(analysis: Analysis, path: str | Path) -> None:
+    """Write the report to `path`. Raises UsageError where that is not possible."""
+    text = render_html(analysis)
+    try:
+        Path(path).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(
+            f"the report cannot be written to {path}: {error.strerror}. Name another file."
+        ) from error
+
+
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "duration": duration}
+    return environment.get_template("report.html.j2")
+
+
+def _static(name: str) -> str:
+    return (_HERE / "static" / name).read_text(encoding="utf-8")
+
+
+def _plotly_js() -> str:
+    # Imported here: it takes a second, and the text and JSON reports need none of it.
+    from plotly.offline import get_plotlyjs
+
+    text: str = get_plotlyjs()
+    # A browser reads both as line feeds, and would then refuse the script by its hash.
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _policy(scripts: list[str]) -> str:
+    """Nothing is loaded from anywhere, and no script runs but ours, whatever names contain."""
+    hashes = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
+    ]
+    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _script_json(value: object) -> str:
+    """JSON that cannot end the script element it stands in; lone surrogates are escaped."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_JSON_ESCAPES)
+
+
+def _timeline_data(timeline: Timeline, view: ReportView) -> dict[str, Any]:
+    lanes = {lane: number for number, lane in enumerate(timeline.lanes)}
+    origin = timeline.start_ns
+    rows = (*view.flagged, *view.unflagged)
+    return {
+        "end": timeline.end_ns - origin,
+        "lanes": [{"group": lane.group, "label": lane.label} for lane in timeline.lanes],
+        "tracks": [
+            {"lane": lanes[track.lane], "kind": track.kind, **_mark_columns(track, origin)}
+            for track in timeline.tracks
+        ],
+        "labels": timeline.labels,
+        "sites": [_site_data(row) for row in rows],
+        "steps": [[s.index, s.start_ns - origin, s.end_ns - origin] for s in timeline.steps],
+        "simulated": view.simulated,
+    }
+
+
+def _site_data(row: SiteRow) -> Mapping[str, str]:
+    return {"anchor": row.anchor, "location": row.location, "expression": row.expression}
+
+
+def _mark_columns(track: Track, origin_ns: int) -> dict[str, list[int]]:
+    """Columns of the marks; those in which all values are the default are left out."""
+    marks = track.marks
+    columns = {
+        "start": (marks.start_ns - origin_ns).tolist(),
+        "length": (marks.end_ns - marks.start_ns).tolist(),
+        "label": marks.label.tolist(),
+    }
+    if (marks.site >= 0).any():
+        columns["site"] = marks.site.tolist()
+    if (marks.count > 1).any():
+        columns["count"] = marks.count.tolist()
+    return columns

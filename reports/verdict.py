@@ -1,0 +1,140 @@
+"""The one sentence that a report opens with, and what must be known to trust it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from syncscope.records import Summary
+from syncscope.reports.figures import Figures
+from syncscope.reports.units import duration, percent, quantity
+from syncscope.reports.visible_text import visible
+
+GPU_BOUND_IDLE_FRACTION = 0.05
+"""Below this a GPU counts as busy: what is left is not worth anybody's afternoon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`tone` is gain, fine, unsafe or unknown: it colours the sentence, nothing more."""
+
+    tone: str
+    sentence: str
+    explanation: str
+
+
+def verdict_of(summary: Summary, figures: Figures) -> Verdict:
+    """Say in one sentence whether something is worth fixing. Never promises a bound as a gain."""
+    if figures.has_activity:
+        tone, clauses, explanation = _measured(summary, figures)
+    else:
+        tone, clauses, explanation = _unmeasured(figures)
+    if figures.unsafe:
+        verb = "reads" if len(figures.unsafe) == 1 else "read"
+        lines = quantity(len(figures.unsafe), "line")
+        clauses.insert(0, f"{lines} {verb} memory that is still being copied")
+        tone = "unsafe"
+    sentence = "; ".join(clauses)
+    return Verdict(tone, sentence[:1].upper() + sentence[1:] + ".", explanation)
+
+
+def _measured(summary: Summary, figures: Figures) -> tuple[str, list[str], str]:
+    if figures.fixable:
+        clauses = [_idle(summary, figures), _gain(summary, figures)]
+        if figures.harmless:
+            clauses.append(_harmless(figures, more=True))
+        return "gain", clauses, _how_sure(summary, figures)
+    if figures.idle_fraction < GPU_BOUND_IDLE_FRACTION:
+        clauses = [f"{_busy(summary, figures)}: nothing worth fixing"]
+        explanation = "The program is bound by the GPU: only less or faster GPU work shortens it."
+    else:
+        clauses = [f"{_idle(summary, figures)}, but not because of a line that is worth fixing"]
+        explanation = _other_cause(figures)
+    if figures.harmless:
+        clauses.append(_harmless(figures, more=False))
+    elif not any(site.flagged for site in summary.sites):
+        clauses.append("no wait or copy was flagged")
+    return "fine", clauses, explanation
+
+
+def _unmeasured(figures: Figures) -> tuple[str, list[str], str]:
+    flagged = (*figures.fixable, *figures.harmless)
+    clauses = ["no GPU activity was recorded, so idle time and gains are unknown"]
+    if flagged:
+        blocked_ns = figures.per_span(sum(site.blocked_ns for site in flagged))
+        where = "a step" if figures.has_steps else "in all"
+        lines = quantity(len(flagged), "flagged line")
+        verb = "blocks" if len(flagged) == 1 else "block"
+        clauses.append(f"{lines} {verb} the host for {duration(blocked_ns)} {where}")
+    else:
+        clauses.append("no wait or copy was flagged")
+    return "unknown", clauses, "The collectors below say what could be recorded, and why not."
+
+
+def _span(figures: Figures) -> str:
+    """What a share is a share of."""
+    if figures.has_steps:
+        return f"a {duration(figures.span_ns)} step"
+    return f"the {duration(figures.span_ns)} recorded"
+
+
+def _gpus(summary: Summary) -> str:
+    gpus = "GPU" if len(summary.gpu) == 1 else f"{len(summary.gpu)} GPUs"
+    return f"estimated on a shadow GPU: {gpus}" if summary.run.simulated else gpus
+
+
+def _idle(summary: Summary, figures: Figures) -> str:
+    return f"{_gpus(summary)} idle {percent(figures.idle_fraction)} of {_span(figures)}"
+
+
+def _busy(summary: Summary, figures: Figures) -> str:
+    return f"{_gpus(summary)} busy {percent(1 - figures.idle_fraction)} of {_span(figures)}"
+
+
+def _gain(summary: Summary, figures: Figures) -> str:
+    lines = quantity(len(figures.fixable), "line")
+    if figures.gain_ns <= 0:
+        verb = "is" if len(figures.fixable) == 1 else "are"
+        return f"{lines} {verb} worth fixing"
+    estimated = "an estimated " if summary.run.simulated else ""
+    bound = "about" if figures.replayed else "up to"
+    return f"{lines} can give back {bound} {estimated}{duration(figures.gain_ns)}"
+
+
+def _harmless(figures: Figures, *, more: bool) -> str:
+    """`more` says that other lines were counted before in the same sentence."""
+    count = len(figures.harmless)
+    only_syncs = all(site.kind == "sync" for site in figures.harmless)
+    noun = "sync" if only_syncs else "flagged line"
+    counted = quantity(count, f"more {noun}" if more else noun)
+    article = "" if more else "the "
+    if not more and count == 1:
+        counted = noun
+    return f"{article}{counted} {'is' if count == 1 else 'are'} harmless"
+
+
+def _how_sure(summary: Summary, figures: Figures) -> str:
+    error = summary.replay.baseline_error
+    if error is not None:
+        return (
+            "Gains come from replaying the recording without the line; replaying it unchanged "
+            f"is off by {percent(abs(error))}."
+        )
+    span = "step" if figures.has_steps else "recording"
+    return (
+        "Gains are upper bounds: the idle time charged to a line. What the GPU does next may "
+        f"still have to wait for something else in the {span}."
+    )
+
+
+def _other_cause(figures: Figures) -> str:
+    if not figures.idle_shares:
+        return ""
+    top = figures.idle_shares[0]
+    text = f"Most of the idle time ({percent(top.fraction)}): {visible(top.words)}."
+    hints = {
+        "launch": " Fewer and larger kernels help here: torch.compile, CUDA graphs, larger"
+        " batches, fused optimizers.",
+        "dataloader": " More workers, or less work for each sample, help here.",
+        "gc": " gc.freeze() after warm-up, or fewer reference cycles, help here.",
+    }
+    return text + hints.get(top.cause, "")

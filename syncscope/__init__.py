@@ -1,0 +1,25 @@
+"""syncscope finds the lines of a PyTorch program that make the host wait for the GPU.
+
+    with syncscope.record("runs/a", warmup=5) as run:
+        train()
+    print(run.summary().sites[0])
+
+Importing this package imports neither torch nor pandas.
+"""
+
+from __future__ import annotations
+
+from syncscope.api import Run, load, record, step
+from syncscope.errors import RecordingError, SyncscopeError, UsageError
+from syncscope.version import __version__
+
+__all__ = [
+    "RecordingError",
+    "Run",
+    "SyncscopeError",
+    "UsageError",
+    "__version__",
+    "load",
+    "record",
+    "step",
+]

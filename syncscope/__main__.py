@@ -1,0 +1,5 @@
+"""`python -m syncscope` is the same as `syncscope`."""
+
+from syncscope.cli import main
+
+main()

@@ -1,0 +1,171 @@
+"""Why a device was idle: each gap gets one cause, and the call to blame if there is one.
+
+A gap ends with an activity that the host launched. What the host did on that thread between
+the beginning of the gap and the launch is why the device waited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from syncscope.analysis.hooks import native_threads
+from syncscope.analysis.intervals import Bools, Ints, expand, flatten
+from syncscope.analysis.windows import int64
+from syncscope.recording.manifest import Manifest
+from syncscope.records import CAUSES_OF_IDLE
+
+LAUNCH_LATENCY_NS = 10_000
+"""An activity that starts within this time of its launch was not held up on the device."""
+
+CLOCK_TOLERANCE_NS = 5_000
+"""How far the clocks of host and device may disagree."""
+
+_CODES = {cause: code for code, cause in enumerate(CAUSES_OF_IDLE)}
+_LAUNCH, _DEPENDENCY, _UNKNOWN = (
+    _CODES[cause] for cause in ("launch", "device_dependency", "unknown")
+)
+_LAUNCHING = ("launch", "memcpy", "memset")
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """What one host thread did, in disjoint segments: (start, end, cause, call or -1)."""
+
+    starts: Ints
+    ends: Ints
+    causes: Ints
+    calls: Ints
+
+
+def explain_gaps(
+    gaps: pd.DataFrame,
+    activity: pd.DataFrame,
+    runtime: pd.DataFrame,
+    calls: pd.DataFrame,
+    host: pd.DataFrame,
+    manifest: Manifest,
+    main: int,
+) -> pd.DataFrame:
+    """The gaps with the columns cause (one of CAUSES_OF_IDLE) and call (row of `calls`, or -1).
+
+    - The launch of the activity that ends the gap began before the gap, and longer ago
+      than a launch takes: "device_dependency".
+    - Else the cause that fills most of the time from the beginning of the gap to the
+      launch, on the launching thread: a wait ("sync", "transfer", "allocator"), a DataLoader
+      ("dataloader"), a collection ("gc", of any thread), else "launch". A wait in which the
+      gap began drained the queue: the time to refill it is its time, too.
+    - A launch that came shortly before the gap was late as well: what the host did for
+      the length of the gap before it counts.
+    - Without a launch (a lost row, the end of a window), what the main thread did in the
+      gap counts; "unknown" if that is nothing and the launch is missing.
+
+    Native threads (autograd's) work for the main thread: they share its lane.
+    """
+    lanes = native_threads(manifest)
+    launch = _launches(gaps, activity, runtime)
+    thread = np.where(launch["found"], int64(launch, "thread_id"), main)
+    thread[np.isin(thread, list(lanes))] = main
+    starts, ends = int64(gaps, "start_ns"), int64(gaps, "end_ns")
+    began, found = int64(launch, "start_ns"), launch["found"].to_numpy()
+    ahead = found & (began < starts)
+    low = np.where(ahead, began - (ends - starts), starts)
+    high = np.where(found, np.where(launch["copies"], ends, began), ends)
+    default = np.where(found | (launch["trailing"] & (len(runtime) > 0)), _LAUNCH, _UNKNOWN)
+    cause, call = default.copy(), np.full(len(gaps), -1, dtype=np.int64)
+    for number in np.unique(thread):
+        mine = np.flatnonzero(thread == number)
+        group = frozenset({int(number), *(lanes if number == main else ())})
+        lane = _lane(calls, host, group if len(manifest.threads) else None)
+        drains = found[mine] & ~ahead[mine]
+        cause[mine], call[mine] = _dominant(lane, low[mine], high[mine], drains, default[mine])
+    held = ahead & (ends - began > _latency_bound(ends - began, ahead))
+    held &= int64(launch, "end_ns") <= starts
+    cause[held], call[held] = _DEPENDENCY, -1
+    return gaps.assign(cause=np.array(CAUSES_OF_IDLE, dtype=object)[cause], call=call)
+
+
+def _latency_bound(latency: Ints, ahead: Ints) -> float:
+    """Twice the time that launches usually take here, at least LAUNCH_LATENCY_NS."""
+    usual = float(np.quantile(latency[ahead], 0.25)) if ahead.any() else 0.0
+    return max(2.0 * usual, float(LAUNCH_LATENCY_NS))
+
+
+def _launches(gaps: pd.DataFrame, activity: pd.DataFrame, runtime: pd.DataFrame) -> pd.DataFrame:
+    """Per gap: the runtime call that launched what ended it.
+
+    Columns thread_id, start_ns, end_ns, found, copies (an upload, whose call itself may keep
+    the device waiting), trailing (no activity follows in the window).
+    """
+    calls = runtime[(runtime["correlation_id"] > 0) & runtime["kind"].isin([*_LAUNCHING, "other"])]
+    calls = calls.drop_duplicates("correlation_id").set_index("correlation_id")
+    filled = activity[activity["end_ns"] > activity["start_ns"]]
+    known = filled["correlation_id"].isin(calls.index)
+    enders = (
+        filled.assign(known=known)
+        .sort_values("known", ascending=False, kind="stable")
+        .drop_duplicates(["device", "start_ns"])
+        .set_index(["device", "start_ns"])
+    )
+    ender = enders.reindex(pd.MultiIndex.from_arrays([gaps["device"], gaps["end_ns"]]))
+    correlation = ender["correlation_id"].fillna(-1).to_numpy(dtype=np.int64)
+    launch = calls.reindex(correlation)
+    return pd.DataFrame(
+        {
+            "thread_id": launch["thread_id"].fillna(-1).to_numpy(dtype=np.int64),
+            "start_ns": launch["start_ns"].fillna(-1).to_numpy(dtype=np.int64),
+            "end_ns": launch["end_ns"].fillna(-1).to_numpy(dtype=np.int64),
+            "found": launch["start_ns"].notna().to_numpy(dtype=np.bool_),
+            "copies": (ender["direction"] == "h2d").to_numpy(dtype=np.bool_),
+            "trailing": ender["correlation_id"].isna().to_numpy(dtype=np.bool_),
+        }
+    )
+
+
+def _lane(calls: pd.DataFrame, host: pd.DataFrame, threads: frozenset[int] | None) -> _Lane:
+    """The host timeline of some threads (None: all). Calls lie on top of what they are in."""
+    own = calls[calls["blocking"] | calls["kind"].isin(["transfer", "allocator"])]
+    pauses = host
+    if threads is not None:
+        own = own[own["thread_id"].isin(list(threads))]
+        pauses = host[host["thread_id"].isin(list(threads)) | (host["kind"] == "gc")]
+    kinds = [frame["kind"].map(_CODES).to_numpy(dtype=np.float64) for frame in (own, pauses)]
+    causes = np.nan_to_num(np.concatenate(kinds), nan=_UNKNOWN).astype(np.int64)
+    number = np.concatenate((own.index.to_numpy(), np.full(len(pauses), -1))).astype(np.int64)
+    starts = np.concatenate((int64(own, "start_ns"), int64(pauses, "start_ns")))
+    ends = np.concatenate((int64(own, "end_ns"), int64(pauses, "end_ns")))
+    low, high, top = flatten(starts, ends, (number >= 0).astype(np.int64))
+    return _Lane(low, high, causes[top], number[top])
+
+
+def _dominant(
+    lane: _Lane, low: Ints, high: Ints, drains: Bools, default: Ints
+) -> tuple[Ints, Ints]:
+    """Cause and call that fill most of [low, high], gap by gap.
+
+    Where `drains`, the queue ran empty at `low`: the call that was waiting then owns what
+    nothing else explains.
+    """
+    first = np.searchsorted(lane.ends, low - CLOCK_TOLERANCE_NS, side="left")
+    last = np.searchsorted(lane.starts, np.maximum(high, low), side="right")
+    gap, segment = expand(first, last)
+    overlap = np.minimum(lane.ends[segment], high[gap]) - np.maximum(lane.starts[segment], low[gap])
+    overlap = np.maximum(overlap, 0)
+    time = np.zeros((len(low), len(CAUSES_OF_IDLE)), dtype=np.int64)
+    np.add.at(time, (gap, lane.causes[segment]), overlap)
+    blame = np.full(time.shape, -1, dtype=np.int64)
+    order = np.lexsort((overlap, gap))
+    charged = order[(overlap[order] > 0) & (lane.calls[segment[order]] >= 0)]
+    blame[gap[charged], lane.causes[segment[charged]]] = lane.calls[segment[charged]]
+    rows = np.arange(len(low))
+    refill = np.maximum(np.maximum(high - low, 0) - time.sum(axis=1), 0)
+    owner = default.copy()
+    emptied = drains[gap] & (lane.calls[segment] >= 0) & (lane.starts[segment] < low[gap])
+    emptied &= lane.ends[segment] >= low[gap] - CLOCK_TOLERANCE_NS
+    owner[gap[emptied]] = lane.causes[segment[emptied]]
+    blame[gap[emptied], owner[gap[emptied]]] = lane.calls[segment[emptied]]
+    time[rows, owner] += refill
+    cause = np.where(time.sum(axis=1) > 0, time.argmax(axis=1), owner)
+    return cause, blame[rows, cause]

@@ -1,0 +1,161 @@
+"""Arithmetic on half-open intervals [start, end) of int64 nanoseconds, vectorised.
+
+Every function takes plain arrays, leaves them as they are and costs O(n log n) unless it
+says otherwise.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+def union(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """Disjoint, sorted intervals that cover the same time; touching ones are one."""
+    filled = ends > starts
+    starts, ends = starts[filled], ends[filled]
+    if not len(starts):
+        return starts, ends
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], ends[order]
+    reach = np.maximum.accumulate(ends)
+    first = np.flatnonzero(np.concatenate(([True], starts[1:] > reach[:-1])))
+    return starts[first], reach[np.append(first[1:], len(starts)) - 1]
+
+
+def rest(starts: Ints, ends: Ints, window_starts: Ints, window_ends: Ints) -> tuple[Ints, Ints]:
+    """The parts of the windows that no interval covers. Windows are disjoint and sorted."""
+    if not len(window_starts):
+        return window_starts, window_ends
+    covered_starts, covered_ends = union(
+        np.concatenate((starts, window_ends[:-1])), np.concatenate((ends, window_starts[1:]))
+    )
+    low = np.concatenate((window_starts[:1], covered_ends))
+    high = np.concatenate((covered_starts, window_ends[-1:]))
+    low = np.maximum(low, window_starts[0])
+    high = np.minimum(high, window_ends[-1])
+    open_ = high > low
+    return low[open_], high[open_]
+
+
+def clip(
+    starts: Ints, ends: Ints, window_starts: Ints, window_ends: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """Parts of the intervals inside the windows: (index of the interval, start, end).
+
+    An interval that spans two windows yields two parts. One of no length is kept when it
+    lies in a window.
+    """
+    first = np.searchsorted(window_ends, starts, side="right")
+    last = np.where(
+        ends > starts,
+        np.searchsorted(window_starts, ends, side="left"),
+        np.searchsorted(window_starts, ends, side="right"),
+    )
+    owner, window = expand(first, last)
+    return (
+        owner,
+        np.maximum(starts[owner], window_starts[window]),
+        np.minimum(ends[owner], window_ends[window]),
+    )
+
+
+def expand(first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """Pairs (i, j) for each row i and each j in range(first[i], last[i])."""
+    counts = np.maximum(last - first, 0)
+    owner = np.repeat(np.arange(len(first)), counts)
+    offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return owner, first[owner] + offset
+
+
+def innermost(points: Ints, starts: Ints, ends: Ints) -> Ints:
+    """For each point the index of the innermost interval [start, end] around it, or -1.
+
+    Intervals nest, as calls on one thread do; the innermost is the one that started last.
+    Costs one Python step per interval and one pass over the points per level of nesting.
+    """
+    found = np.full(len(points), -1, dtype=np.int64)
+    if not len(starts) or not len(points):
+        return found
+    order = np.lexsort((-ends, starts))
+    sorted_ends = ends[order]
+    parents = np.append(_parents(sorted_ends), -1)
+    reach = np.append(sorted_ends, np.iinfo(np.int64).max)
+    candidate = np.searchsorted(starts[order], points, side="right") - 1
+    while True:
+        outside = reach[candidate] < points
+        if not outside.any():
+            break
+        candidate = np.where(outside, parents[candidate], candidate)
+    inside = candidate >= 0
+    found[inside] = order[candidate[inside]]
+    return found
+
+
+def _parents(ends: Ints) -> Ints:
+    """Index of the nearest earlier interval that ends no sooner; intervals sorted by start."""
+    parents: list[int] = []
+    open_: list[int] = []
+    values = ends.tolist()
+    for index, end in enumerate(values):
+        while open_ and values[open_[-1]] < end:
+            open_.pop()
+        parents.append(open_[-1] if open_ else -1)
+        open_.append(index)
+    return np.array(parents, dtype=np.int64)
+
+
+def flatten(starts: Ints, ends: Ints, ranks: Ints) -> tuple[Ints, Ints, Ints]:
+    """Disjoint, sorted segments (start, end, index of the interval on top).
+
+    Of the intervals that overlap, the one of higher rank is on top, among equals the one
+    that started last. Overlapping intervals cost a Python step each, the others none.
+    """
+    index = np.flatnonzero(ends > starts)
+    index = index[np.argsort(starts[index], kind="stable")]
+    s, e = starts[index], ends[index]
+    if len(s) < 2:
+        return s, e, index
+    reach = np.maximum.accumulate(e)
+    begins = np.concatenate(([True], s[1:] >= reach[:-1]))
+    cluster = np.cumsum(begins) - 1
+    alone = np.bincount(cluster)[cluster] == 1
+    parts = [(s[alone], e[alone], index[alone])]
+    bounds = np.append(np.flatnonzero(begins), len(s))
+    for number in np.unique(cluster[~alone]):
+        members = slice(bounds[number], bounds[number + 1])
+        parts.append(_sweep(s[members], e[members], ranks[index[members]], index[members]))
+    low, high, top = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(low, kind="stable")
+    return low[order], high[order], top[order]
+
+
+def _sweep(starts: Ints, ends: Ints, ranks: Ints, index: Ints) -> tuple[Ints, Ints, Ints]:
+    """`flatten` for a cluster of intervals sorted by start."""
+    times = np.unique(np.concatenate((starts, ends))).tolist()
+    keys = list(zip((-ranks).tolist(), (-starts).tolist(), range(len(starts)), strict=True))
+    begin, end = starts.tolist(), ends.tolist()
+    active: list[tuple[int, int, int]] = []
+    segments: list[tuple[int, int, int]] = []
+    following = 0
+    for low, high in zip(times, times[1:], strict=False):
+        while following < len(begin) and begin[following] <= low:
+            heapq.heappush(active, keys[following])
+            following += 1
+        while active and end[active[0][2]] <= low:
+            heapq.heappop(active)
+        if not active:
+            continue
+        top = int(index[active[0][2]])
+        if segments and segments[-1][1] == low and segments[-1][2] == top:
+            segments[-1] = (segments[-1][0], high, top)
+        else:
+            segments.append((low, high, top))
+    columns = np.array(segments, dtype=np.int64).reshape(-1, 3)
+    return columns[:, 0], columns[:, 1], columns[:, 2]

@@ -1,0 +1,140 @@
+"""Runtime calls that wait, copy or allocate, each with what its activity row knows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from syncscope.analysis.hooks import INTERVALS
+from syncscope.analysis.intervals import Bools, Ints, innermost
+from syncscope.analysis.windows import clipped, int64
+
+CLOCK_TOLERANCE_NS = 20_000
+"""How far the clocks of runtime calls and of hooks may disagree."""
+
+_WATCHED = ("sync", "memcpy", "malloc", "free")
+_STREAM_WAIT = r"StreamSynchronize"
+_NEVER_WAITS = r"Query|WaitEvent"
+_ASYNC = r"Async"
+_NO_DRAIN = r"Async|Host|Unregister"
+
+
+def runtime_waits(
+    runtime: pd.DataFrame,
+    activity: pd.DataFrame,
+    hooks: pd.DataFrame,
+    windows: tuple[Ints, Ints],
+) -> pd.DataFrame:
+    """One row per wait, host-device copy or allocator call of the host, sorted by start.
+
+    Columns: thread_id, start_ns, end_ns, blocked_ns, name, kind (sync, transfer,
+    allocator), direction, size_bytes, memory, blocking, stream_wait (torch warns of it),
+    hook (index of the hook interval it lies in, or -1).
+
+    - A cudaMemcpyAsync directly followed by a cudaStreamSynchronize on its thread, and in
+      the same hook interval, is one wait: that is how torch copies.
+    - A copy alone waits if its call is not asynchronous, or if it reads into pageable
+      memory; an upload from pageable memory only may block and is not counted as a wait.
+    - cudaFree waits for the device; cudaMalloc and calls for host memory do not.
+    - A call inside another (the driver's in the runtime's) is not counted again.
+    """
+    parts = runtime[~runtime["name"].str.contains(_NEVER_WAITS) | (runtime["kind"] != "sync")]
+    parts = clipped(parts, windows)
+    parts = parts.sort_values(["thread_id", "start_ns"], kind="stable", ignore_index=True)
+    parts = _with_copies(parts, activity)
+    parts["followed_by"] = _next_call(parts)
+    parts = parts[parts["kind"].isin(_WATCHED) & ~parts["direction"].isin(["d2d", "p2p"])]
+    parts = parts[~_nested(parts)]
+    hook = owners(parts, hooks)
+    row = pd.Series(np.arange(len(parts)), index=parts.index)
+    follower = parts["followed_by"].map(row).fillna(-1).to_numpy(dtype=np.int64)
+    parts = parts.reset_index(drop=True)
+    return _merged(parts.assign(hook=hook), follower)
+
+
+def _merged(parts: pd.DataFrame, follower: Ints) -> pd.DataFrame:
+    """Rows with each copy and the wait that belongs to it made one."""
+    kind = parts["kind"].to_numpy(dtype=object)
+    name = parts["name"]
+    stream_wait = (kind == "sync") & name.str.contains(_STREAM_WAIT).to_numpy(dtype=np.bool_)
+    hook, starts, ends = int64(parts, "hook"), int64(parts, "start_ns"), int64(parts, "end_ns")
+    paired = (kind == "memcpy") & (follower >= 0)
+    paired &= stream_wait[follower] & (hook[follower] == hook)
+    copy, wait = np.flatnonzero(paired), follower[paired]
+    blocked = ends - starts
+    blocked[copy] += blocked[wait]
+    ends = ends.copy()
+    ends[copy] = ends[wait]
+    is_async = name.str.contains(_ASYNC).to_numpy(dtype=np.bool_)
+    reads_pageable = (parts["direction"] == "d2h") & (parts["memory"] == "pageable")
+    copy_waits = (kind == "memcpy") & (~is_async | reads_pageable.to_numpy())
+    drains = (kind == "free") & ~name.str.contains(_NO_DRAIN).to_numpy(dtype=np.bool_)
+    kinds = {"memcpy": "transfer", "malloc": "allocator", "free": "allocator"}
+    merged = parts.assign(
+        end_ns=ends,
+        blocked_ns=blocked,
+        kind=[kinds.get(value, "sync") for value in kind],
+        blocking=paired | copy_waits | drains | (kind == "sync"),
+        stream_wait=paired | stream_wait | ((kind == "memcpy") & ~is_async),
+        frees=drains,
+    )
+    columns = [
+        "thread_id", "start_ns", "end_ns", "blocked_ns", "name", "kind", "direction",
+        "size_bytes", "memory", "blocking", "stream_wait", "frees", "hook",
+    ]  # fmt: skip
+    kept = merged.drop(index=wait)[columns]
+    return kept.sort_values("start_ns", kind="stable", ignore_index=True)
+
+
+def owners(calls: pd.DataFrame, hooks: pd.DataFrame) -> Ints:
+    """For each call the index of the innermost hook interval on its thread, or -1.
+
+    A call lies in an interval if its middle does; for one that lies in none, the clocks
+    may disagree by CLOCK_TOLERANCE_NS.
+    """
+    owner = np.full(len(calls), -1, dtype=np.int64)
+    spans = hooks[hooks["source"].isin([*INTERVALS, "transfer"]) & (hooks["kind"] != "race")]
+    threads = calls["thread_id"].to_numpy()
+    middle = (int64(calls, "start_ns") + int64(calls, "end_ns")) // 2
+    for thread, group in spans.groupby("thread_id"):
+        index = group.index.to_numpy()
+        starts, ends = int64(group, "start_ns"), int64(group, "end_ns")
+        for tolerance in (0, CLOCK_TOLERANCE_NS):
+            mine = np.flatnonzero((threads == thread) & (owner < 0))
+            found = innermost(middle[mine], starts - tolerance, ends + tolerance)
+            owner[mine[found >= 0]] = index[found[found >= 0]]
+    return owner
+
+
+def _with_copies(parts: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
+    """Adds direction, size_bytes and memory of the copy that a runtime call started."""
+    copies = activity[(activity["kind"] == "memcpy") & (activity["correlation_id"] > 0)]
+    copies = copies.drop_duplicates("correlation_id").set_index("correlation_id")
+    is_copy = (parts["kind"] == "memcpy").to_numpy()
+    known = copies.reindex(parts["correlation_id"].where(is_copy, -1).to_numpy())
+    return parts.assign(
+        direction=known["direction"].fillna("").to_numpy(dtype=object),
+        size_bytes=known["size_bytes"].fillna(-1).to_numpy(dtype=np.int64),
+        memory=known["memory"].fillna("").to_numpy(dtype=object),
+    )
+
+
+def _next_call(parts: pd.DataFrame) -> Ints:
+    """Label of the next row on the same thread, calls of no consequence left out; or -1."""
+    following = np.full(len(parts), -1, dtype=np.int64)
+    listed = np.flatnonzero((parts["kind"] != "other").to_numpy())
+    thread = parts["thread_id"].to_numpy()
+    same = thread[listed[:-1]] == thread[listed[1:]]
+    following[listed[:-1][same]] = listed[1:][same]
+    return following
+
+
+def _nested(parts: pd.DataFrame) -> Bools:
+    """Calls that lie inside an earlier call of the same thread."""
+    ends = int64(parts, "end_ns")
+    reach = parts.groupby("thread_id")["end_ns"].cummax().to_numpy(dtype=np.int64)
+    previous = np.concatenate((ends[:1], reach[:-1]))
+    thread = parts["thread_id"].to_numpy()
+    same = np.concatenate((np.zeros(min(1, len(parts)), np.bool_), thread[1:] == thread[:-1]))
+    inside: Bools = same & (ends <= previous) & (int64(parts, "start_ns") < previous)
+    return inside

@@ -1,0 +1,150 @@
+"""The Python API, on top of all layers: record a region, mark steps, load a recording."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from syncscope.errors import UsageError
+from syncscope.options import RecordOptions
+from syncscope.recording.folders import next_folder
+
+if TYPE_CHECKING:
+    from syncscope.analysis.result import Analysis
+    from syncscope.recorder import Recorder
+    from syncscope.records import Summary
+
+_active: list[Recorder] = []
+
+
+class Run:
+    """A recording on disk and what follows from it. Analysed on first use, then kept."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """Summary and event tables. Raises RecordingError if the folder cannot be read."""
+        from syncscope.analysis.pipeline import analyze
+        from syncscope.recording.reader import Recording
+
+        return analyze(Recording(self.folder))
+
+    def summary(self) -> Summary:
+        """The figures of the run: sites, idle time, coverage."""
+        return self.analysis.summary
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the HTML report (default: report.html in the recording); returns its path."""
+        from syncscope.reports.html_report import write_html
+
+        target = self.folder / "report.html" if path is None else Path(path)
+        write_html(self.analysis, target)
+        return target
+
+    def save_summary(self) -> Path:
+        """Write summary.json into the recording; returns its path."""
+        from syncscope.reports.json_report import summary_json
+
+        target = self.folder / "summary.json"
+        target.write_bytes(summary_json(self.summary()))
+        return target
+
+
+def load(folder: str | Path) -> Run:
+    """Open a recording. Raises RecordingError at once if it is none."""
+    from syncscope.recording.manifest import read_manifest
+
+    read_manifest(Path(folder))
+    return Run(folder)
+
+
+class record(contextlib.ContextDecorator):
+    """Record what the enclosed code makes the host wait for.
+
+    Use as `with syncscope.record("runs/a", warmup=5) as run:` or as a decorator, which
+    records each call into a folder of its own. `folder` defaults to a new one below
+    syncscope-runs. `warmup` steps are skipped, then `steps` recorded (None: to the end).
+    `device` is auto, cuda or shadow. After the block `run.summary()` and `run.report()`
+    work. Exceptions pass through; nothing stays patched. Raises UsageError when another
+    recording is open in this process, or the folder is in use.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        *,
+        warmup: int = 0,
+        steps: int | None = None,
+        device: str = "auto",
+        gpu_activity: bool = True,
+        shadow_gpu: str = "H200",
+        shadow_gpus: int = 1,
+        keep_sources: bool = True,
+    ) -> None:
+        self._folder = folder
+        self._options = RecordOptions(
+            argv=tuple(sys.argv),
+            device=device,
+            warmup=warmup,
+            steps=steps,
+            gpu_activity=gpu_activity,
+            shadow_gpu=shadow_gpu,
+            shadow_gpus=shadow_gpus,
+            keep_sources=keep_sources,
+        )
+        self._recorder: Recorder | None = None
+
+    def _recreate_cm(self) -> record:
+        fresh = record.__new__(record)
+        fresh._folder, fresh._options, fresh._recorder = self._folder, self._options, None
+        return fresh
+
+    def __enter__(self) -> Run:
+        folder = next_folder("record") if self._folder is None else Path(self._folder)
+        self._recorder = open_recorder(folder, self._options)
+        try:
+            self._recorder.start()
+        except BaseException:
+            close_recorder(self._recorder, 1)
+            raise
+        return Run(folder)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._recorder is not None:
+            close_recorder(self._recorder, int(kind is not None), kind.__name__ if kind else "")
+
+
+def step() -> None:
+    """Mark the end of a step. Outside a recording it does nothing, and costs 0.1 us."""
+    if _active:
+        _active[-1].mark_step()
+
+
+def open_recorder(folder: Path, options: RecordOptions) -> Recorder:
+    """Make the recorder that `step` talks to. Raises UsageError if there is one already."""
+    if _active:
+        raise UsageError(
+            f"a recording into {_active[-1].folder} is open; one process records one at a time"
+        )
+    from syncscope.recorder import Recorder
+
+    recorder = Recorder(folder, options)
+    _active.append(recorder)
+    return recorder
+
+
+def close_recorder(recorder: Recorder, exit_code: int, exception: str = "") -> None:
+    """Stop it and let the next one in."""
+    _active.remove(recorder)
+    recorder.stop(exit_code, exception)

@@ -1,0 +1,72 @@
+"""Waits that somebody asked for, and the scopes under which other threads wait."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+import torch.distributed
+
+from syncscope.capture.patches import Patches
+from syncscope.context import CaptureContext
+from syncscope.recording.tables import BlockingRow
+
+
+class ExplicitWaits:
+    """Collector of synchronize calls, barriers, `empty_cache` and backward passes."""
+
+    name = "explicit_waits"
+
+    def __init__(self, context: CaptureContext) -> None:
+        self._context = context
+        self._rows = context.writer.rows("blocking")
+        self._patches = Patches()
+
+    def start(self) -> None:
+        """Wrap the calls, below their public names so that imported names count too."""
+        wait = functools.partial(self._wrap, source="explicit", explicit=True)
+        wait(torch._C, "_cuda_synchronize", op="torch.cuda.synchronize")
+        wait(torch.cuda.Stream, "synchronize", op="torch.cuda.Stream.synchronize")
+        wait(torch.cuda.Event, "synchronize", op="torch.cuda.Event.synchronize")
+        wait(torch._C, "_cuda_emptyCache", op="torch.cuda.empty_cache", kind="allocator")
+        if torch.distributed.is_available():
+            collectives = torch.distributed.distributed_c10d
+            for module in (torch.distributed, collectives):
+                wait(module, "barrier", op="torch.distributed.barrier")
+        for module in (torch.autograd, torch.autograd.graph):
+            self._wrap(module, "_engine_run_backward", "backward", source="scope", explicit=False)
+
+    def stop(self) -> None:
+        """Unwrap the calls."""
+        self._patches.undo()
+
+    def _wrap(
+        self, owner: Any, name: str, op: str, *, source: str, explicit: bool, kind: str = "sync"
+    ) -> None:
+        original = getattr(owner, name, None)
+        if original is None:
+            return
+        context, rows = self._context, self._rows
+
+        @functools.wraps(original)
+        def waiting(*args: Any, **kwargs: Any) -> Any:
+            start = context.now()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                rows.append(
+                    BlockingRow(
+                        context.threads.current(),
+                        start,
+                        context.now(),
+                        context.stacks.capture(skip=2),
+                        source,
+                        op,
+                        kind,
+                        explicit,
+                        "explicit_wait" if explicit else "",
+                    )
+                )
+
+        self._patches.set(owner, name, waiting)

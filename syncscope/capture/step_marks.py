@@ -1,0 +1,60 @@
+"""Where steps end: `syncscope.step()`, each optimizer's `step`, torch.profiler's `step`."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+from syncscope.capture.patches import Patches
+from syncscope.context import CaptureContext
+from syncscope.recording.tables import StepMark
+
+
+class StepMarks:
+    """Collector of step marks. `listener(source, name)` hears of each before it is written."""
+
+    name = "steps"
+
+    def __init__(self, context: CaptureContext, listener: Callable[[str, str], None]) -> None:
+        self._context = context
+        self._rows = context.writer.rows("steps")
+        self._listener = listener
+        self._names: weakref.WeakKeyDictionary[Optimizer, str] = weakref.WeakKeyDictionary()
+        self._patches = Patches()
+        self._hook: Any = None
+
+    def start(self) -> None:
+        """Register a hook that all optimizers share and wrap `torch.profiler.profile.step`."""
+        self._hook = register_optimizer_step_post_hook(self._on_optimizer)
+        original = torch.profiler.profile.step
+
+        @functools.wraps(original)
+        def step(profiler: Any) -> None:
+            original(profiler)
+            self.mark("profiler", "")
+
+        self._patches.set(torch.profiler.profile, "step", step)
+
+    def stop(self) -> None:
+        """Remove both."""
+        if self._hook is not None:
+            self._hook.remove()
+        self._patches.undo()
+
+    def mark(self, source: str, name: str) -> None:
+        """Note that a step ended now."""
+        self._listener(source, name)
+        context = self._context
+        self._rows.append(StepMark(context.now(), context.threads.current(), source, name))
+
+    def _on_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        name = self._names.get(optimizer)
+        if name is None:
+            name = f"{type(optimizer).__name__}#{len(self._names) + 1}"
+            self._names[optimizer] = name
+        self.mark("optimizer", name)

@@ -1,0 +1,143 @@
+"""Each copy between host and device that a tensor method makes, and each readback.
+
+Methods of `torch.Tensor` are wrapped in Python; a stack is taken only when something
+really crossed between host and device.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syncscope.capture.patches import Patches
+from syncscope.context import CaptureContext
+from syncscope.recording.tables import TransferRow
+
+_MOVES = ("to", "cpu", "cuda")
+_READBACKS = ("item", "tolist", "numpy")
+
+
+class Transfers:
+    """Collector of tensor copies between host and device."""
+
+    name = "transfers"
+
+    def __init__(self, context: CaptureContext) -> None:
+        self._context = context
+        self._rows = context.writer.rows("transfers")
+        self._patches = Patches()
+
+    def start(self) -> None:
+        """Wrap the methods."""
+        for name in _MOVES:
+            self._wrap(name, self._move)
+        for name in _READBACKS:
+            self._wrap(name, self._readback)
+        self._wrap("copy_", self._copy)
+
+    def stop(self) -> None:
+        """Unwrap the methods."""
+        self._patches.undo()
+
+    def _wrap(self, name: str, make: Callable[[str, Any], Any]) -> None:
+        original = getattr(torch.Tensor, name)
+        wrapper = functools.wraps(original)(make(name, original))
+        self._patches.set(torch.Tensor, name, wrapper)
+
+    def _move(self, name: str, original: Any) -> Any:
+        now, add = self._context.now, self._add
+
+        def move(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            start = now()
+            result = original(self, *args, **kwargs)
+            if result is not self and result.device.type != self.device.type:
+                add(name, start, self, result, _non_blocking(name, args, kwargs))
+            return result
+
+        return move
+
+    def _readback(self, name: str, original: Any) -> Any:
+        now, add = self._context.now, self._add
+
+        def readback(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if not self.is_cuda:
+                return original(self, *args, **kwargs)
+            start = now()
+            result = original(self, *args, **kwargs)
+            add(name, start, self, None, False)
+            return result
+
+        return readback
+
+    def _copy(self, name: str, original: Any) -> Any:
+        now, add = self._context.now, self._add
+
+        def copy_(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            start = now()
+            result = original(self, *args, **kwargs)
+            source = args[0] if args else kwargs.get("src", kwargs.get("other"))
+            if isinstance(source, torch.Tensor) and source.device.type != self.device.type:
+                add(name, start, source, self, _non_blocking(name, args, kwargs))
+            return result
+
+        return copy_
+
+    def _add(
+        self,
+        name: str,
+        start_ns: int,
+        source: torch.Tensor,
+        target: torch.Tensor | None,
+        non_blocking: bool,
+    ) -> None:
+        kinds = {source.device.type, "cpu" if target is None else target.device.type}
+        if kinds != {"cuda", "cpu"}:
+            return
+        context = self._context
+        upload = source.device.type == "cpu"
+        end_ns = context.now()
+        host = source if upload else target
+        self._rows.append(
+            TransferRow(
+                context.threads.current(),
+                start_ns,
+                end_ns,
+                context.stacks.capture(skip=3),
+                f"Tensor.{name}",
+                "h2d" if upload else "d2h",
+                _size_bytes(source),
+                _memory(host),
+                non_blocking,
+                (target if upload and target is not None else source).get_device(),
+                -1,
+                "",
+            )
+        )
+
+
+def _non_blocking(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    if "non_blocking" in kwargs:
+        return bool(kwargs["non_blocking"])
+    # Positional booleans: to(device, dtype, non_blocking, copy), to(dtype, non_blocking, ...),
+    # cuda(device, non_blocking), copy_(src, non_blocking): the first one is it.
+    flags = [value for value in args if isinstance(value, bool)]
+    return flags[0] if flags and name != "cpu" else False
+
+
+def _size_bytes(tensor: torch.Tensor) -> int:
+    try:
+        return tensor.numel() * tensor.element_size()
+    except (RuntimeError, NotImplementedError):  # sparse and other layouts have no such size
+        return -1
+
+
+def _memory(host: torch.Tensor | None) -> str:
+    if host is None:
+        return "pageable"
+    try:
+        return "pinned" if host.is_pinned() else "pageable"
+    except (RuntimeError, NotImplementedError):
+        return "unknown"

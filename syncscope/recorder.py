@@ -1,0 +1,313 @@
+"""Start, stop and unwind the collectors of one run, and close its recording.
+
+A collector that fails never breaks the program: the run goes on without it, and the
+manifest says so.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import time
+import traceback
+import uuid
+import weakref
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncscope.callsite import StackTable, owner_of
+from syncscope.context import CaptureContext, Collector
+from syncscope.errors import UsageError
+from syncscope.options import RecordOptions
+from syncscope.recording.manifest import (
+    CollectorStatus,
+    Device,
+    Exit,
+    Manifest,
+    Window,
+    write_manifest,
+)
+from syncscope.recording.tables import FrameRow
+from syncscope.recording.writer import RecordingWriter
+from syncscope.version import __version__
+
+if TYPE_CHECKING:
+    from syncscope.capture.cuda_start import CudaStart
+    from syncscope.capture.gpu_activity import GpuActivity
+    from syncscope.capture.step_marks import StepMarks
+    from syncscope.shadow.gpu import ShadowGpu
+
+MAX_SOURCE_BYTES = 1 << 20
+
+
+_live: weakref.WeakSet[Recorder] = weakref.WeakSet()
+
+
+def _abandon_in_child() -> None:
+    for recorder in list(_live):
+        recorder.abandon()
+
+
+# A hook that cannot be taken back again: so there is one for all recorders.
+os.register_at_fork(after_in_child=_abandon_in_child)
+
+
+class Recorder:
+    """One run: `start` after torch is imported, `stop` once, whatever happened in between."""
+
+    def __init__(self, folder: Path, options: RecordOptions) -> None:
+        if options.device not in ("auto", "cuda", "shadow"):
+            raise UsageError(f"unknown device {options.device!r}; use auto, cuda or shadow")
+        self.options = options
+        origin = time.time_ns()
+        manifest = Manifest(
+            run_id=uuid.uuid4().hex,
+            argv=options.argv,
+            simulated=False,
+            imported=False,
+            origin_unix_ns=origin,
+            versions={"syncscope": __version__, "python": platform.python_version()},
+            notes=("the program never imported torch: there was nothing to record",),
+        )
+        self.writer = RecordingWriter(folder, manifest)
+        self.context = CaptureContext(self.writer, StackTable(), origin_unix_ns=origin)
+        self.writer.before_flush.append(self._resolve_stacks)
+        self._manifest = manifest
+        self._collectors: list[Collector] = []
+        self._statuses: dict[str, CollectorStatus] = {}
+        self._windows: list[Window] = []
+        self._open_window_ns: int | None = None
+        self._marks = 0
+        self._step_marks: StepMarks | None = None
+        self._activity: GpuActivity | None = None
+        self._cuda_start: CudaStart | None = None
+        self._shadow: ShadowGpu | None = None
+        self._overhead: dict[str, float] = {}
+        self._pid = os.getpid()
+
+    @property
+    def folder(self) -> Path:
+        """Where the recording is."""
+        return self.writer.folder
+
+    def start(self) -> None:
+        """Install the collectors. Raises UsageError when the device asked for is not there."""
+        import torch
+
+        from syncscope.capture.step_marks import StepMarks
+
+        began = time.perf_counter()
+        cuda = torch.cuda.device_count() > 0
+        if self.options.device == "cuda" and not cuda:
+            raise UsageError("there is no CUDA device here; use --device shadow or auto")
+        self._manifest = replace(
+            self._manifest, notes=(), versions=self._manifest.versions | _torch_versions()
+        )
+        self._step_marks = StepMarks(self.context, self._on_step)
+        if self.options.device == "shadow" or not cuda:
+            self._start_shadow()
+        else:
+            self._start_real()
+        self._try_start(self._step_marks)
+        _live.add(self)
+        self.writer.start()
+        self._publish()
+        self._overhead["start_s"] = time.perf_counter() - began
+
+    def stop(self, exit_code: int = 0, exception: str = "") -> None:
+        """Unwind everything, close the recording. Never raises; runs in the owner only."""
+        if os.getpid() != self._pid:
+            return
+        began = time.perf_counter()
+        if self._cuda_start is not None:
+            self._cuda_start.stop()
+        self._end_window()
+        while self._collectors:
+            self._stop_one(self._collectors.pop())
+        self._overhead["stop_s"] = time.perf_counter() - began
+        self.writer.flush()
+        sources = self._copy_sources() if self.options.keep_sources else {}
+        self._manifest = replace(
+            self._current_manifest(),
+            state="complete",
+            exit=Exit(exit_code, exception),
+            sources=sources,
+        )
+        self.writer.close(self._manifest)
+
+    def mark_step(self) -> None:
+        """A step ended (`syncscope.step()`)."""
+        if self._step_marks is not None and os.getpid() == self._pid:
+            self._step_marks.mark("api", "")
+
+    def abandon(self) -> None:
+        """Let go without writing: for a forked child, which owns no recording."""
+        self.writer.abandon()
+        self._activity = None
+        if self._shadow is None:
+            while self._collectors:
+                self._stop_one(self._collectors.pop())
+
+    @property
+    def failure(self) -> str:
+        """Why the recording could not be written to its end, or ""."""
+        return self.writer.failure
+
+    def _start_shadow(self) -> None:
+        from syncscope.shadow.gpu import ShadowGpu
+
+        shadow = ShadowGpu(self.context, self.options.shadow_gpu, self.options.shadow_gpus)
+        shadow.start()
+        self._shadow = shadow
+        self._collectors.append(shadow)
+        self._statuses["shadow"] = CollectorStatus("shadow", "on")
+        off = "the GPU is simulated"
+        for name in ("sync_warnings", "transfers", "explicit_waits", "activity", "nvml"):
+            self._statuses[name] = CollectorStatus(name, "off", off)
+        self._manifest = replace(
+            self._manifest,
+            simulated=True,
+            devices=tuple(Device(index, name) for index, name in enumerate(shadow.devices)),
+        )
+        if self.options.warmup == 0:
+            self._open_window_ns = self.context.now()
+
+    def _start_real(self) -> None:
+        from syncscope.capture.cuda_start import CudaStart
+        from syncscope.capture.explicit_waits import ExplicitWaits
+        from syncscope.capture.host_events import HostEvents
+        from syncscope.capture.nvml import Nvml
+        from syncscope.capture.transfers import Transfers
+
+        for make in (Transfers, ExplicitWaits, HostEvents, Nvml):
+            self._try_start(make(self.context))
+        waiting = "the program has not used CUDA yet"
+        for name in ("sync_warnings", "activity"):
+            self._statuses[name] = CollectorStatus(name, "off", waiting)
+        self._cuda_start = CudaStart(self._on_cuda)
+        self._cuda_start.start()
+
+    def _on_cuda(self) -> None:
+        import torch
+
+        from syncscope.capture.gpu_activity import GpuActivity
+        from syncscope.capture.sync_warnings import SyncWarnings
+
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        self._manifest = replace(
+            self._manifest, devices=tuple(Device(i, name) for i, name in enumerate(names))
+        )
+        self._try_start(SyncWarnings(self.context))
+        if not self.options.gpu_activity:
+            self._statuses["activity"] = CollectorStatus("activity", "off", "switched off")
+        else:
+            self._activity = GpuActivity(self.context)
+            self._statuses["activity"] = CollectorStatus("activity", "on")
+        if self.options.warmup == 0:
+            self._begin_window()
+        self._publish()
+
+    def _on_step(self, source: str, name: str) -> None:
+        self._marks += 1
+        if self._marks == self.options.warmup:
+            self._begin_window()
+        elif (
+            self.options.steps is not None
+            and self._marks == self.options.warmup + self.options.steps
+        ):
+            self._end_window()
+
+    def _begin_window(self) -> None:
+        self._open_window_ns = self.context.now()
+        if self._activity is not None:
+            try:
+                self._open_window_ns = self._activity.begin()
+            except Exception as error:  # noqa: BLE001  (the program must go on)
+                self._activity = None
+                self._statuses["activity"] = CollectorStatus("activity", "failed", str(error))
+            self._overhead.setdefault("windows", 0.0)
+            self._overhead["windows"] += 1
+
+    def _end_window(self) -> None:
+        if self._open_window_ns is None:
+            return
+        start_ns, self._open_window_ns = self._open_window_ns, None
+        end_ns = self.context.now()
+        if self._activity is not None and self._activity.running:
+            began = time.perf_counter()
+            try:
+                end_ns = self._activity.end()
+                self._statuses["activity"] = CollectorStatus(
+                    "activity", "on", lost=self._activity.lost
+                )
+            except Exception as error:  # noqa: BLE001  (the program must go on)
+                self._statuses["activity"] = CollectorStatus("activity", "failed", str(error))
+            self._overhead["collect_s"] = time.perf_counter() - began
+        self._windows.append(Window(start_ns, end_ns))
+
+    def _try_start(self, collector: Collector) -> None:
+        try:
+            collector.start()
+        except Exception as error:  # noqa: BLE001  (the program must go on)
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            self._statuses[collector.name] = CollectorStatus(collector.name, "failed", reason)
+            self._stop_one(collector)
+        else:
+            self._statuses[collector.name] = CollectorStatus(collector.name, "on")
+            self._collectors.append(collector)
+
+    def _stop_one(self, collector: Collector) -> None:
+        try:
+            collector.stop()
+        except Exception:  # noqa: BLE001  (unwinding must reach every collector)
+            reason = traceback.format_exc(limit=0).splitlines()[-1]
+            self._statuses[collector.name] = CollectorStatus(
+                collector.name, "failed", f"when stopping: {reason}"
+            )
+
+    def _current_manifest(self) -> Manifest:
+        return replace(
+            self._manifest,
+            windows=tuple(self._windows),
+            collectors=tuple(self._statuses[name] for name in sorted(self._statuses)),
+            threads=self.context.threads.rows(),
+            overhead=dict(self._overhead),
+        )
+
+    def _publish(self) -> None:
+        write_manifest(self.folder, self._current_manifest())
+
+    def _resolve_stacks(self) -> None:
+        frames, stacks = self.writer.rows("frames"), self.writer.rows("stacks")
+        for row in self.context.stacks.resolve():
+            (frames if isinstance(row, FrameRow) else stacks).append(row)
+
+    def _copy_sources(self) -> dict[str, str]:
+        copies: dict[str, str] = {}
+        for name, path in sorted(self.context.stacks.files.items()):
+            source = Path(path)
+            if owner_of(path) == "torch" or not source.is_file():
+                continue
+            if source.stat().st_size > MAX_SOURCE_BYTES:
+                continue
+            copy = f"sources/{len(copies):03d}-{source.name}"
+            try:
+                (self.folder / "sources").mkdir(exist_ok=True)
+                shutil.copyfile(source, self.folder / copy)
+            except OSError:
+                continue
+            copies[name] = copy
+        return copies
+
+
+def _torch_versions() -> dict[str, str]:
+    import torch
+
+    versions = {"torch": str(torch.__version__)}
+    if torch.version.cuda:
+        versions["cuda"] = torch.version.cuda
+    if torch.version.hip:
+        versions["hip"] = torch.version.hip
+    return versions

@@ -1,0 +1,154 @@
+"""The simulated clock: what things cost, on the host and on the device, in nanoseconds.
+
+The host's constants stand for a whole eager call, Python included. They were fitted to
+the launch-bound training loop of FACTS.md (8 transformer blocks, bf16 autocast, AdamW:
+500 kernels in 16 ms on an H200 host). Kernels follow a roofline: the larger of operations
+over peak and bytes over bandwidth, each at a usual fraction of the datasheet's figure,
+plus a fixed time on the device.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from syncscope.shadow.gpus import GpuModel
+
+VIEW_NS = 2_000
+"""A call that only makes a view, or asks for memory."""
+BEFORE_LAUNCH_NS = 7_000
+"""From the Python call of an operator to its cudaLaunchKernel."""
+LAUNCH_NS = 3_000
+"""Inside cudaLaunchKernel."""
+AFTER_LAUNCH_NS = 2_000
+LAUNCH_LATENCY_NS = 2_000
+"""From the return of a launch to the earliest start of the kernel."""
+KERNEL_FIXED_NS = 2_000
+COPY_CALL_NS = 5_000
+"""Inside cudaMemcpyAsync when it does not wait."""
+COPY_FIXED_NS = 1_500
+SYNC_CALL_NS = 2_000
+"""Inside a synchronizing call when there is nothing to wait for."""
+EVENT_NS = 1_500
+MALLOC_NS = 120_000
+FREE_NS = 150_000
+HOST_OP_NS = 2_500
+"""An operator on host tensors, plus its bytes and operations."""
+HOST_BYTES_PER_NS = 8.0
+HOST_FLOPS_PER_NS = 50.0
+STAGED_BYTES = 64 * 1024
+"""Up to this size the driver copies a pageable source at once and returns."""
+
+_COMPUTE_EFFICIENCY = 0.7
+_MEMORY_EFFICIENCY = 0.8
+
+
+class HostThread(threading.local):
+    """Simulated time of each host thread, and what it is in the middle of."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.number = -1
+        self.device = 0
+        self.streams: dict[int, Any] = {}
+        self.capture: Any = None
+        self.move: Any = None
+        self.caller: tuple[str, str] | None = None
+        """Python name and cause of the call that the operators below belong to."""
+
+
+class Roofline:
+    """Durations on one GPU model."""
+
+    def __init__(self, model: GpuModel) -> None:
+        self.model = model
+        self.ns_per_byte = 1e9 / (model.memory_rate * _MEMORY_EFFICIENCY)
+        self._pinned = 1e9 / model.pinned_copy_rate
+        self._pageable = 1e9 / model.pageable_copy_rate
+        halves = 1e9 / (model.half_rate * _COMPUTE_EFFICIENCY)
+        doubles = 1e9 / (model.float64_rate * _COMPUTE_EFFICIENCY)
+        self._float32 = 1e9 / (model.float32_rate * _COMPUTE_EFFICIENCY)
+        self._tf32 = 1e9 / (model.tf32_rate * _COMPUTE_EFFICIENCY)
+        self._ns_per_flop = {
+            torch.float16: halves,
+            torch.bfloat16: halves,
+            torch.float64: doubles,
+            torch.complex128: doubles,
+        }
+
+    def kernel(self, size_bytes: int) -> int:
+        """A kernel that moves `size_bytes`."""
+        return KERNEL_FIXED_NS + int(size_bytes * self.ns_per_byte)
+
+    def compute(self, size_bytes: int, flops: int, dtype: torch.dtype) -> int:
+        """A kernel that moves bytes and does `flops` operations on `dtype`."""
+        per_flop = self._ns_per_flop.get(dtype)
+        if per_flop is None:
+            fast = torch.backends.cuda.matmul.allow_tf32
+            per_flop = self._tf32 if fast else self._float32
+        return KERNEL_FIXED_NS + int(max(size_bytes * self.ns_per_byte, flops * per_flop))
+
+    def copy(self, size_bytes: int, pinned: bool) -> int:
+        """A copy between host and device."""
+        return COPY_FIXED_NS + int(size_bytes * (self._pinned if pinned else self._pageable))
+
+
+def _matmul(args: Sequence[Any], result: Any) -> int:
+    return 2 * int(args[0].numel()) * int(args[1].shape[-1])
+
+
+def _addmm(args: Sequence[Any], result: Any) -> int:
+    return 2 * int(args[1].numel()) * int(args[2].shape[-1])
+
+
+_SHAPE_FLOPS: dict[str, Callable[[Sequence[Any], Any], int]] = {
+    "aten::mm": _matmul,
+    "aten::bmm": _matmul,
+    "aten::mv": lambda args, result: 2 * int(args[0].numel()),
+    "aten::addmm": _addmm,
+    "aten::baddbmm": _addmm,
+    "aten::_linalg_solve_ex": lambda args, result: int(args[0].numel()) * int(args[0].shape[-1]),
+    "aten::linalg_cholesky_ex": lambda args, result: (
+        int(args[0].numel()) * int(args[0].shape[-1]) // 3
+    ),
+    "aten::linalg_inv_ex": lambda args, result: 2 * int(args[0].numel()) * int(args[0].shape[-1]),
+}
+
+
+def flops_of(func: Any) -> Callable[[Sequence[Any], Any], int] | None:
+    """A function (args, result) -> operations, or None where bytes are all that counts.
+
+    Matrix products are counted from their shapes; for the rest the formula comes from
+    `torch.utils.flop_counter` if it has one.
+    """
+    known = _SHAPE_FLOPS.get(func._schema.name)
+    if known is not None:
+        return known
+    if "flash_attention_for_cpu" in func._schema.name:
+        return _attention
+    from torch.utils.flop_counter import flop_registry
+
+    formula = flop_registry.get(func._overloadpacket)
+    if formula is None:
+        return None
+
+    def count(args: Sequence[Any], result: Any) -> int:
+        try:
+            return int(formula(*args, out_val=result))
+        except (TypeError, ValueError, AttributeError, AssertionError, IndexError):
+            return 0
+
+    return count
+
+
+def _attention(args: Sequence[Any], result: Any) -> int:
+    query, key = args[0], args[1]
+    backward = query.dim() == key.dim() and len(args) > 5 and isinstance(args[3], torch.Tensor)
+    if backward:
+        query, key = args[1], args[2]
+    products = 5 if backward else 2
+    return products * 2 * math.prod(query.shape) * int(key.shape[-2])

@@ -1,0 +1,220 @@
+"""The simulated machine: memory of its GPUs, waits of its host, and their rows.
+
+Everything that an operator, a copy or an API call does to the device goes through here,
+so that capture of CUDA graphs and out-of-memory errors are decided in one place.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from syncscope.context import CaptureContext
+from syncscope.recording.tables import BlockingRow, TransferRow, UnmodelledRow
+from syncscope.shadow.allocator import Allocator, OutOfMemoryError, Stall
+from syncscope.shadow.effects import Effect
+from syncscope.shadow.gpus import GpuModel
+from syncscope.shadow.marks import ATTRIBUTE, NO_STORAGE, GpuMark, Mark, storage_of
+from syncscope.shadow.timeline import Timeline
+
+CAPTURE_ERROR = (
+    "CUDA error: operation not permitted when stream is capturing\n"
+    "Search for `cudaErrorStreamCaptureUnsupported' in the CUDA Runtime API documentation for "
+    "more information.\n"
+)
+FORK_ERROR = (
+    "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, "
+    "you must use the 'spawn' start method"
+)
+_GIB = 1 << 30
+
+
+class Machine:
+    """GPUs of one model, and the recording that they write to."""
+
+    def __init__(self, context: CaptureContext, model: GpuModel, count: int) -> None:
+        self.context = context
+        self.model = model
+        self.count = count
+        self.timeline = Timeline(context, model, count)
+        self.thread = self.timeline.thread
+        self.devices = [torch.device("cuda", index) for index in range(count)]
+        self.allocators = [Allocator(model.memory_bytes) for _ in range(count)]
+        self.blocking: list[Any] = context.writer.rows("blocking")
+        self.transfers: list[Any] = context.writer.rows("transfers")
+        self.unmodelled: dict[tuple[str, str], int] = {}
+        self.has_sparse = False
+        self.forked = False
+
+    def place(self, tensor: torch.Tensor, device: int) -> None:
+        """Give a tensor without a mark memory on a GPU. May stall, may raise OutOfMemoryError."""
+        try:
+            storage = storage_of(tensor)
+        except NO_STORAGE:
+            self.has_sparse = True
+            tensor.__dict__[ATTRIBUTE] = GpuMark(device, None)
+            return
+        mark = storage._syncscope_mark  # type: ignore[attr-defined]
+        if mark is not None and mark.gpu >= 0:
+            return
+        if self.forked:
+            raise RuntimeError(FORK_ERROR)
+        size = storage.nbytes()
+        if not size:
+            storage._syncscope_mark = GpuMark(device, None)  # type: ignore[attr-defined]
+            return
+        stream = self.timeline.stream(device)
+        try:
+            block, stall = self.allocators[device].allocate(size, stream.number)
+        except OutOfMemoryError as error:
+            raise self._out_of_memory(device, error) from None
+        storage._syncscope_mark = GpuMark(device, block)  # type: ignore[attr-defined]
+        if stall is not None:
+            self._stall(device, stall)
+
+    def _stall(self, device: int, stall: Stall) -> None:
+        start = self.timeline.now()
+        self.timeline.memory_call(device, stall.freed, stall.allocated)
+        if stall.freed:
+            self.add_blocking(start, "cudaMalloc", "allocator_churn", kind="allocator", depth=2)
+
+    def _out_of_memory(self, device: int, error: OutOfMemoryError) -> Exception:
+        allocator = self.allocators[device]
+        self.timeline.memory_call(device, [], 0)
+        return torch.OutOfMemoryError(
+            f"CUDA out of memory. Tried to allocate {error.wanted / _GIB:.2f} GiB. GPU {device} "
+            f"has a total capacity of {allocator.total / _GIB:.2f} GiB of which "
+            f"{error.free / _GIB:.2f} GiB is free. Of the allocated memory "
+            f"{allocator.allocated / _GIB:.2f} GiB is allocated by PyTorch, and "
+            f"{(allocator.reserved - allocator.allocated) / _GIB:.2f} GiB is reserved by PyTorch "
+            "but unallocated."
+        )
+
+    def apply(self, device: int, effects: Iterable[Effect], op: str, cause: str) -> None:
+        """Carry out what hides inside an operator; one blocking row if the host waits."""
+        start = self.timeline.now()
+        effects = tuple(effects)
+        waits = any(effect.waits for effect in effects)
+        if waits and self.thread.capture is not None:
+            self.forbid_in_capture(op)
+        for effect in effects:
+            if effect.action == "sync":
+                self.timeline.wait_stream(self.timeline.stream(device))
+            else:
+                self.timeline.copy(
+                    device,
+                    effect.action,
+                    effect.size_bytes,
+                    pinned=effect.pinned,
+                    waits=effect.waits,
+                )
+        if waits:
+            self.add_blocking(start, op, cause, depth=2)
+
+    def add_blocking(
+        self,
+        start_ns: int,
+        op: str,
+        cause: str,
+        *,
+        kind: str = "sync",
+        explicit: bool = False,
+        depth: int = 1,
+    ) -> None:
+        """Record that the host waited from `start_ns` until now, at the calling line."""
+        caller = self.thread.caller
+        if caller is not None:
+            cause = caller[1]
+        timeline = self.timeline
+        stack = self.context.stacks.capture(sys._getframe(depth))
+        row = (timeline.thread_number(), start_ns, timeline.now(), stack, "shadow", op, kind)
+        self.blocking.append(BlockingRow(*row, explicit, cause))
+
+    def add_transfer(
+        self,
+        start_ns: int,
+        op: str,
+        direction: str,
+        size_bytes: int,
+        device: int,
+        *,
+        pinned: bool,
+        non_blocking: bool,
+        origin: int,
+        cause: str,
+    ) -> None:
+        """Record a copy between host and device that lasted from `start_ns` until now."""
+        caller = self.thread.caller
+        if caller is not None:
+            cause = caller[1]
+        timeline = self.timeline
+        self.transfers.append(
+            TransferRow(
+                timeline.thread_number(),
+                start_ns,
+                timeline.now(),
+                self.context.stacks.capture(sys._getframe(1)),
+                op,
+                direction,
+                size_bytes,
+                "pinned" if pinned else "pageable",
+                non_blocking,
+                device,
+                origin,
+                cause,
+            )
+        )
+
+    def forbid_in_capture(self, op: str) -> None:
+        """A wait while a graph is being captured: recorded, then CUDA's error."""
+        capture = self.thread.capture
+        capture.failed = True
+        self.add_blocking(self.timeline.now(), op, "graph_capture", depth=2)
+        raise RuntimeError(CAPTURE_ERROR)
+
+    def race(self, op: str) -> None:
+        """The host touches memory that a copy may still be working on."""
+        self.add_blocking(self.timeline.now(), op, "unsafe_readback", kind="race", depth=2)
+
+    def check_read(self, mark: Any, op: str) -> None:
+        """The host reads memory with this mark."""
+        flight = mark.flight
+        if flight is None:
+            return
+        direction, stream, number = flight
+        if stream.known >= number:
+            mark.flight = None
+        elif direction == "d2h":
+            self.race(op)
+
+    def check_write(self, mark: Any, op: str) -> None:
+        """The host writes memory with this mark."""
+        flight = mark.flight
+        if flight is None:
+            return
+        _direction, stream, number = flight
+        if stream.known >= number:
+            mark.flight = None
+        else:
+            self.race(op)
+
+    def host_mark(self, pinned: bool = False, depth: int = 1) -> Mark:
+        """A mark for host memory that is being made now."""
+        return Mark(pinned, self.context.stacks.capture(sys._getframe(depth)))
+
+    def note(self, op: str, reason: str) -> None:
+        """Count something that the shadow GPU does not model."""
+        key = (op, reason)
+        self.unmodelled[key] = self.unmodelled.get(key, 0) + 1
+
+    def finish(self) -> None:
+        """Write what was only counted; streams of this machine count as waited for."""
+        rows = self.context.writer.rows("unmodelled")
+        for (op, reason), count in sorted(self.unmodelled.items()):
+            rows.append(UnmodelledRow(op, count, reason))
+        self.unmodelled.clear()
+        for device in range(self.count):
+            self.timeline.all_known(device)

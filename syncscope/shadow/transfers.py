@@ -1,0 +1,157 @@
+"""Copies between host and device: how big, from which memory, and whether the host waits.
+
+What decides is `at::native::copy_kernel_cuda` (ATen/native/cuda/Copy.cu): a copy whose
+sides differ in dtype or strides goes through a dense temporary, which is pageable even if
+the source is pinned; `non_blocking` from or to pinned memory never waits; a blocking copy
+is cudaMemcpyAsync and cudaStreamSynchronize.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from syncscope.shadow import clock
+from syncscope.shadow.machine import Machine
+from syncscope.shadow.marks import Mark, mark_of, set_mark
+
+
+@dataclass(slots=True)
+class Move:
+    """A copy to another device that a Python call asked for. `target` is -1 for the host."""
+
+    target: int
+    non_blocking: bool
+    op: str
+    cause: str = ""
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Non-overlapping and without holes, in whatever order of dimensions."""
+    if tensor.is_contiguous():
+        return True
+    expected = 1
+    for size, stride in sorted(
+        zip(tensor.shape, tensor.stride(), strict=True), key=lambda pair: pair[1]
+    ):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def upload(
+    machine: Machine,
+    source: torch.Tensor,
+    target: torch.Tensor,
+    device: int,
+    *,
+    non_blocking: bool,
+    op: str,
+    cause: str = "",
+) -> None:
+    """Account for a copy of host memory to a GPU whose values are in place already."""
+    mark = mark_of(source)
+    direct = source.dtype == target.dtype and is_dense(source)
+    direct = direct and (source.shape == target.shape)
+    pinned = mark is not None and getattr(mark, "pinned", False) and direct
+    size = target.numel() * target.element_size()
+    waits = not non_blocking
+    if waits and machine.thread.capture is not None:
+        machine.forbid_in_capture(op)
+    start = machine.timeline.now()
+    if not size:
+        return
+    if not direct:
+        machine.thread.now = start + int(size / clock.HOST_BYTES_PER_NS)
+    number = machine.timeline.copy(device, "h2d", size, pinned=pinned, waits=waits)
+    if pinned and non_blocking and isinstance(mark, Mark):
+        mark.flight = ("h2d", machine.timeline.stream(device), number)
+    machine.add_transfer(
+        start,
+        op,
+        "h2d",
+        size,
+        device,
+        pinned=pinned,
+        non_blocking=non_blocking,
+        origin=getattr(mark, "origin", -1),
+        cause=cause or _upload_cause(mark, pinned, non_blocking),
+    )
+
+
+def _upload_cause(mark: Any, pinned: bool, non_blocking: bool) -> str:
+    if pinned:
+        return "" if non_blocking else "missing_non_blocking"
+    return "created_on_host" if getattr(mark, "origin", -1) >= 0 else "pageable_batch"
+
+
+def download(
+    machine: Machine,
+    source: torch.Tensor,
+    target: torch.Tensor | None,
+    device: int,
+    *,
+    non_blocking: bool,
+    op: str,
+    cause: str = "",
+) -> None:
+    """Account for a copy of a GPU's memory to the host; `target` None stands for a Python list."""
+    size = source.numel() * source.element_size()
+    mark = None if target is None else mark_of(target)
+    pinned = mark is not None and getattr(mark, "pinned", False)
+    waits = not non_blocking
+    if waits and machine.thread.capture is not None:
+        machine.forbid_in_capture(op)
+    if not size:
+        return
+    start = machine.timeline.now()
+    converted = target is not None and target.dtype != source.dtype
+    if converted or not is_dense(source):
+        machine.timeline.launch(device, "aten::copy_", machine.timeline.roofline.kernel(2 * size))
+    number = machine.timeline.copy(device, "d2h", size, pinned=pinned, waits=waits)
+    if pinned and non_blocking and isinstance(mark, Mark):
+        mark.flight = ("d2h", machine.timeline.stream(device), number)
+    if not cause and source.numel() == 1:
+        cause = "scalar_readback"
+    machine.add_transfer(
+        start,
+        op,
+        "d2h",
+        size,
+        device,
+        pinned=pinned,
+        non_blocking=non_blocking,
+        origin=-1,
+        cause=cause,
+    )
+
+
+def moved(machine: Machine, source: torch.Tensor, result: torch.Tensor, move: Move) -> None:
+    """Mark the result of a copy to another device, and account for the copy."""
+    mark = mark_of(source)
+    origin = -1 if mark is None else mark.gpu
+    if move.target >= 0 and origin < 0:
+        machine.place(result, move.target)
+        upload(
+            machine,
+            source,
+            result,
+            move.target,
+            non_blocking=move.non_blocking,
+            op=move.op,
+            cause=move.cause,
+        )
+    elif move.target < 0 and origin >= 0:
+        if move.non_blocking:
+            set_mark(result, Mark(pinned=True))
+        download(
+            machine, source, result, origin, non_blocking=move.non_blocking, op=move.op
+        )
+    elif move.target >= 0:
+        machine.place(result, move.target)
+        machine.timeline.device_copy(origin, result.numel() * result.element_size())

@@ -1,0 +1,75 @@
+"""Shared fixtures: nothing may stay patched after a test."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PATCHED_TENSOR_METHODS = ("to", "cpu", "cuda", "copy_", "item", "tolist", "numpy")
+
+
+def _state() -> dict[str, Any]:
+    """Everything that a recording replaces while it runs."""
+    state: dict[str, Any] = {
+        "gc": list(gc.callbacks),
+        "filters": list(warnings.filters),
+        "showwarning": (warnings.showwarning, warnings._showwarnmsg),  # type: ignore[attr-defined]
+        "threads": {t.name for t in threading.enumerate() if t.name.startswith("syncscope")},
+        "meta_path": list(sys.meta_path),
+    }
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        state["methods"] = {name: getattr(torch.Tensor, name) for name in PATCHED_TENSOR_METHODS}
+        state["synchronize"] = torch.cuda.synchronize
+        state["lazy_init"] = torch.cuda._lazy_init
+        state["is_available"] = torch.cuda.is_available
+        state["run_backward"] = torch.autograd._engine_run_backward
+        state["dispatch_modes"] = torch._C._len_torch_dispatch_stack()
+        state["function_modes"] = torch._C._len_torch_function_stack()
+    return state
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_patched() -> Iterator[None]:
+    """Fail a test after which a hook, mode, filter or thread of ours is still there."""
+    before = _state()
+    yield
+    after = _state()
+    for name, value in before.items():
+        assert after[name] == value, f"{name} stayed changed"
+
+
+@pytest.fixture
+def syncscope_command(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the real `syncscope` command in a subprocess, in a folder of its own."""
+
+    def run(
+        *args: str | Path, cwd: Path = tmp_path, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command_line(args), cwd=cwd, capture_output=True, text=True, timeout=240, **options
+        )
+
+    return run
+
+
+@pytest.fixture
+def command_of() -> Callable[[Sequence[str | Path]], list[str]]:
+    """The argument list of the real command, for tests that manage the process themselves."""
+    return command_line
+
+
+def command_line(args: Sequence[str | Path]) -> list[str]:
+    """`syncscope args...` with the interpreter that runs the tests."""
+    executable = Path(sys.executable).with_name("syncscope" + (".exe" if os.name == "nt" else ""))
+    return [str(executable), *map(str, args)]

@@ -1,0 +1,124 @@
+"""The sync-warning hook sees every warning and the program sees none of it.
+
+torch's C++ side is played by `warnings.warn` with torch's own message; what a real GPU does
+is shown in tests/gpu.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from syncscope.callsite import StackTable
+from syncscope.capture.sync_warnings import SyncWarnings
+from syncscope.context import CaptureContext
+from syncscope.recording.tables import TABLES, BlockingRow, Row
+
+MESSAGE = "called a synchronizing CUDA operation (Triggered internally at Copy.cu:1.)"
+
+
+class Rows:
+    """Stands in for the writer: the lists that collectors append to."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, list[Row]] = {name: [] for name in TABLES}
+
+    def rows(self, table: str) -> list[Row]:
+        return self.tables[table]
+
+
+class Mode:
+    """Plays torch's sync debug mode."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def set(self, value: int) -> None:
+        self.value = value
+
+    def get(self) -> int:
+        return self.value
+
+
+@pytest.fixture
+def mode(monkeypatch: pytest.MonkeyPatch) -> Mode:
+    mode = Mode()
+    monkeypatch.setattr(torch._C, "_cuda_set_sync_debug_mode", mode.set, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_get_sync_debug_mode", mode.get, raising=False)
+    return mode
+
+
+@pytest.fixture
+def rows(mode: Mode) -> Iterator[list[Row]]:
+    rows = Rows()
+    collector = SyncWarnings(CaptureContext(rows, StackTable()))  # type: ignore[arg-type]
+    collector.start()
+    yield rows.tables["blocking"]
+    collector.stop()
+
+
+def synchronize() -> None:
+    warnings.warn(MESSAGE, UserWarning, stacklevel=2)
+
+
+def test_every_warning_is_recorded_also_of_the_same_line(rows: list[Row]) -> None:
+    for _ in range(3):
+        synchronize()
+    assert len(rows) == 3
+    assert all(isinstance(row, BlockingRow) and row.source == "warning" for row in rows)
+    assert len({row.stack_id for row in rows if isinstance(row, BlockingRow)}) == 1
+
+
+@pytest.mark.parametrize("action", ["error", "ignore", "default"])
+def test_the_programs_filters_neither_hide_nor_raise_them(rows: list[Row], action: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter(action)  # type: ignore[arg-type]
+        synchronize()
+        warnings.resetwarnings()
+        synchronize()
+    synchronize()
+    assert len(rows) == 3
+
+
+def test_a_program_that_collects_warnings_does_not_get_ours(rows: list[Row]) -> None:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        synchronize()
+        warnings.warn("its own", stacklevel=1)
+    assert [str(entry.message) for entry in seen] == ["its own"]
+    assert len(rows) == 1
+
+
+def test_a_program_that_switched_warnings_on_gets_them(mode: Mode, rows: list[Row]) -> None:
+    torch._C._cuda_set_sync_debug_mode(1)
+    assert torch._C._cuda_get_sync_debug_mode() == 1
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        synchronize()
+    assert [str(entry.message) for entry in seen] == [MESSAGE]
+    assert len(rows) == 1
+
+
+def test_error_mode_reaches_torch_and_default_keeps_us_watching(
+    mode: Mode, rows: list[Row]
+) -> None:
+    assert mode.value == 1
+    torch._C._cuda_set_sync_debug_mode(2)
+    assert mode.value == 2
+    torch._C._cuda_set_sync_debug_mode(0)
+    assert mode.value == 1
+    assert torch._C._cuda_get_sync_debug_mode() == 0
+
+
+def test_stopping_gives_the_program_its_own_mode(mode: Mode) -> None:
+    mode.value = 2
+    rows = Rows()
+    collector = SyncWarnings(CaptureContext(rows, StackTable()))  # type: ignore[arg-type]
+    collector.start()
+    assert mode.value == 2
+    torch._C._cuda_set_sync_debug_mode(0)
+    collector.stop()
+    assert mode.value == 0
