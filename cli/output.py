@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,8 @@ def say(message: str) -> None:
 
 def print_summary(analysis: Analysis) -> None:
     """The short summary of a run, in colour on a terminal."""
-    from syncscope.reports.text_report import short_summary
+    from rich.console import Console
 
-    width = shutil.get_terminal_size().columns
-    sys.stderr.write(short_summary(analysis, width=width, color=sys.stderr.isatty()))
+    from syncscope.reports.text_report import print_short_summary
+
+    print_short_summary(analysis, Console(stderr=True))

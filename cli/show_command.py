@@ -32,6 +32,6 @@ def show(
         return
     from rich.console import Console
 
-    from syncscope.reports.text_report import write_text
+    from syncscope.reports.text_report import print_text
 
-    write_text(run.analysis, Console())
+    print_text(run.analysis, Console())

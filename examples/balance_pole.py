@@ -99,8 +99,7 @@ def play(model: ActorCritic, carts: Carts) -> Rollout:
         values.append(value)
         fallen.append(carts.push(right))
         falls += int(fallen[-1].sum())  # SYNC
-    parts = (torch.stack(part) for part in (log_probs, values, fallen))
-    return Rollout(*parts, falls)
+    return Rollout(torch.stack(log_probs), torch.stack(values), torch.stack(fallen), falls)
 
 
 def returns(rollout: Rollout, last_value: Tensor) -> Tensor:

@@ -35,6 +35,7 @@ GLYPHS = (
 MEAN = (0.5, 0.5, 0.5)
 STD = (0.25, 0.25, 0.25)
 LOG_EVERY = 20
+Batches = DataLoader[tuple[Tensor, ...]]
 
 
 def draw_digits(count: int, generator: torch.Generator, size: int = 24) -> TensorDataset:
@@ -77,7 +78,7 @@ def normalise(images: Tensor) -> Tensor:
     return (images - mean) / std
 
 
-def endless(loader: DataLoader, steps: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+def endless(loader: Batches, steps: int) -> Iterator[tuple[int, Tensor, Tensor]]:
     """`steps` numbered batches, starting the loader again whenever it is exhausted."""
     step = 0
     while step < steps:
@@ -88,7 +89,7 @@ def endless(loader: DataLoader, steps: int) -> Iterator[tuple[int, Tensor, Tenso
             step += 1
 
 
-def train(model: nn.Module, loader: DataLoader, steps: int, device: torch.device) -> float:
+def train(model: nn.Module, loader: Batches, steps: int, device: torch.device) -> float:
     """Train for `steps` steps; returns the loss of the last one."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     running = last = 0.0
@@ -112,7 +113,7 @@ def train(model: nn.Module, loader: DataLoader, steps: int, device: torch.device
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, loader: DataLoader, device: torch.device) -> float:
+def evaluate(model: nn.Module, loader: Batches, device: torch.device) -> float:
     """The share of digits that the model reads correctly."""
     correct = 0
     for images, labels in loader:

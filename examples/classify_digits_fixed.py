@@ -31,6 +31,7 @@ GLYPHS = (
 MEAN = (0.5, 0.5, 0.5)
 STD = (0.25, 0.25, 0.25)
 LOG_EVERY = 20
+Batches = DataLoader[tuple[Tensor, ...]]
 
 
 def draw_digits(count: int, generator: torch.Generator, size: int = 24) -> TensorDataset:
@@ -100,7 +101,7 @@ class DigitNet(nn.Sequential):
         )
 
 
-def endless(loader: DataLoader, steps: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+def endless(loader: Batches, steps: int) -> Iterator[tuple[int, Tensor, Tensor]]:
     """`steps` numbered batches, starting the loader again whenever it is exhausted."""
     step = 0
     while step < steps:
@@ -111,7 +112,7 @@ def endless(loader: DataLoader, steps: int) -> Iterator[tuple[int, Tensor, Tenso
             step += 1
 
 
-def train(model: nn.Module, loader: DataLoader, steps: int, device: torch.device) -> Tensor:
+def train(model: nn.Module, loader: Batches, steps: int, device: torch.device) -> Tensor:
     """Train for `steps` steps; returns loss and accuracy of each, still on the device."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     history = torch.zeros(steps, 2, device=device)
@@ -129,7 +130,7 @@ def train(model: nn.Module, loader: DataLoader, steps: int, device: torch.device
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, loader: DataLoader, device: torch.device) -> Tensor:
+def evaluate(model: nn.Module, loader: Batches, device: torch.device) -> Tensor:
     """How many digits the model reads correctly, still on the device."""
     correct = torch.zeros((), dtype=torch.long, device=device)
     for images, labels in loader:

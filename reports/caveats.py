@@ -49,9 +49,7 @@ def _about_run(analysis: Analysis) -> Iterator[Caveat]:
         )
     if manifest.exit is not None and (manifest.exit.code or manifest.exit.exception):
         raised = f" ({visible(manifest.exit.exception, 200)})" if manifest.exit.exception else ""
-        yield Caveat(
-            "warning", f"The program ended with exit code {manifest.exit.code}{raised}."
-        )
+        yield Caveat("warning", f"The program ended with exit code {manifest.exit.code}{raised}.")
     if run.imported:
         yield Caveat(
             "note",

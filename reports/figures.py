@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from syncscope.records import CAUSES_OF_IDLE, Site, Summary
+from syncscope.reports.visible_text import visible
 
 IDLE_CAUSES_IN_WORDS = {
     "sync": "the host waits for the GPU",
@@ -23,6 +24,7 @@ class IdleShare:
     """Idle time of one cause: per step where there are steps, else in total."""
 
     cause: str
+    """One of CAUSES_OF_IDLE; it chooses the colour."""
     words: str
     time_ns: float
     fraction: float
@@ -102,8 +104,8 @@ def _idle_shares(summary: Summary, idle_ns: float) -> tuple[IdleShare, ...]:
     whole = sum(totals.values())
     shares = [
         IdleShare(
-            cause=cause,
-            words=IDLE_CAUSES_IN_WORDS.get(cause, cause.replace("_", " ")),
+            cause=cause if cause in CAUSES_OF_IDLE else "unknown",
+            words=IDLE_CAUSES_IN_WORDS.get(cause) or visible(cause.replace("_", " "), 60),
             time_ns=idle_ns * total / whole,
             fraction=total / whole,
         )

@@ -82,7 +82,7 @@ def merged_to_budget(
 def longest(groups: Sequence[Marks], budget: int) -> tuple[list[Marks], int]:
     """Keep the `budget` longest marks of all groups.
 
-    Returns the groups and the length in ns below which marks were left out; 0 for none.
+    Returns the groups and the length in ns of the shortest that was kept; 0 where all were.
     """
     total = sum(map(len, groups))
     if total <= budget:
@@ -96,7 +96,7 @@ def longest(groups: Sequence[Marks], budget: int) -> tuple[list[Marks], int]:
         _selected(marks, np.flatnonzero(kept[bounds[i] : bounds[i + 1]]))
         for i, marks in enumerate(groups)
     ]
-    return chosen, int(lengths[kept].min(initial=0))
+    return chosen, int(lengths[kept].min())
 
 
 def _longest_of_each(marks: Marks, begins: Integers) -> Integers:

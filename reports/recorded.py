@@ -81,9 +81,7 @@ def _facts(analysis: Analysis) -> Iterator[tuple[str, str]]:
     if manifest.origin_unix_ns > 0:
         start = datetime.fromtimestamp(manifest.origin_unix_ns // 1_000_000_000, tz=UTC)
         yield "Started", f"{start:%Y-%m-%d %H:%M:%S} UTC"
-    windows = [
-        f"{duration(w.start_ns)} to {duration(w.end_ns)}" for w in manifest.windows
-    ]
+    windows = [f"{duration(w.start_ns)} to {duration(w.end_ns)}" for w in manifest.windows]
     yield "GPU activity in", _listed(windows) or "no window"
     yield "Steps", f"{run.steps:,}" if run.steps else "no step marks"
     if manifest.threads:

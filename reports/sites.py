@@ -87,10 +87,10 @@ def site_rows(
 
 def location_of(site: Site) -> str:
     """file:line, or file:first–last for an expression of several lines."""
+    if site.line < 1:
+        return visible_path(site.file) or "unknown place"
     last = f"–{site.end_line}" if site.end_line > site.line else ""
-    return f"{visible_path(site.file)}:{site.line}{last}" if site.line > 0 else (
-        visible_path(site.file) or "unknown place"
-    )
+    return f"{visible_path(site.file)}:{site.line}{last}"
 
 
 def gain_of(site: Site, figures: Figures) -> str:
@@ -179,9 +179,3 @@ def _details(site: Site, figures: Figures) -> Iterable[tuple[str, str]]:
 def _line_of(source: str, line: int) -> str:
     lines = source.split("\n") if source else []
     return one_line(lines[line - 1], 160) if 1 <= line <= len(lines) else ""
-
-
-def site_title(site: Site) -> str:
-    """One line that names a site in a list: location and expression."""
-    return f"{location_of(site)}  {one_line(site.expression, 80)}".rstrip()
-

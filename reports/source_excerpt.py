@@ -61,11 +61,8 @@ def cropped(line: SourceLine, limit: int, width_of: Callable[[str], int] = len) 
 def _parts(text: str, number: int, site: Site) -> SourceLine:
     hit = site.line <= number <= max(site.end_line, site.line)
     start, end = _marked_columns(text, number, site) if hit else (len(text), len(text))
-    return SourceLine(
-        number,
-        *(_shown(part) for part in (text[:start], text[start:end], text[end:])),
-        hit=hit,
-    )
+    before, marked, after = text[:start], text[start:end], text[end:]
+    return SourceLine(number, _shown(before), _shown(marked), _shown(after), hit)
 
 
 def _marked_columns(text: str, number: int, site: Site) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.result import Analysis
-from syncscope.reports.marks import longest, merged_to_budget
+from syncscope.reports.marks import Marks, longest, merged_to_budget
 from syncscope.reports.timeline_tracks import (
     Labels,
     Lane,
@@ -96,9 +96,7 @@ def _lanes(tracks: Sequence[Track]) -> tuple[Lane, ...]:
     return tuple(sorted(distinct, key=lambda lane: (lane.device, lane.group != "gaps")))
 
 
-def _merged(
-    tracks: list[Track], budget: int, window_ns: int, what: str
-) -> tuple[list[Track], str]:
+def _merged(tracks: list[Track], budget: int, window_ns: int, what: str) -> tuple[list[Track], str]:
     thinned, threshold_ns = merged_to_budget([t.marks for t in tracks], budget, window_ns)
     note = f"{what} less than {duration(threshold_ns)} apart are drawn as one."
     return _with_marks(tracks, thinned), note if threshold_ns else ""
@@ -106,12 +104,16 @@ def _merged(
 
 def _without_short(tracks: list[Track], budget: int) -> tuple[list[Track], str]:
     """Gaps cannot be merged: what lies between two of them is not idle."""
+    total = sum(len(track.marks) for track in tracks)
     kept, shortest_ns = longest([track.marks for track in tracks], budget)
-    note = f"Idle times shorter than {duration(shortest_ns)} are not drawn."
-    return _with_marks(tracks, kept), note if shortest_ns else ""
+    note = (
+        f"Only the {budget:,} longest of {total:,} idle times are drawn, down to "
+        f"{duration(shortest_ns)}."
+    )
+    return _with_marks(tracks, kept), note if total > budget else ""
 
 
-def _with_marks(tracks: list[Track], marks: Sequence[object]) -> list[Track]:
+def _with_marks(tracks: list[Track], marks: Sequence[Marks]) -> list[Track]:
     return [replace(t, marks=m) for t, m in zip(tracks, marks, strict=True)]
 
 

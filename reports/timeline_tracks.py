@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -68,7 +69,7 @@ def host_tracks(
     threads = pd.concat([calls["thread_id"], analysis.host["thread_id"]]).value_counts()
     names = {thread.id: thread.name for thread in analysis.manifest.threads}
     tracks = []
-    for thread in sorted(int(thread) for thread in threads.index[:MAX_THREADS]):
+    for thread in sorted(threads.index[:MAX_THREADS].tolist()):
         lane = Lane("host", -1, visible(names.get(thread) or f"thread {thread}", 24))
         own = calls[calls["thread_id"] == thread]
         for kind, rows in own.groupby("shown_kind", sort=True):
@@ -86,8 +87,8 @@ def gap_tracks(analysis: Analysis, labels: Labels, sites: Mapping[str, int]) -> 
     """Idle time: one lane per device, a kind for each cause."""
     several = analysis.gaps["device"].nunique() > 1
     tracks = []
-    for (device, cause), rows in analysis.gaps.groupby(["device", "cause"], sort=True):
-        lane = Lane("gaps", int(device), f"GPU {device} idle" if several else "GPU idle")
+    for (device, cause), rows in _grouped(analysis.gaps, ["device", "cause"]):
+        lane = Lane("gaps", device, f"GPU {device} idle" if several else "GPU idle")
         label = labels.of([""] * len(rows), str)
         marks = _marks(rows, label, _site_numbers(rows, sites))
         tracks.append(Track(lane, f"idle_{visible(str(cause), 30)}", marks))
@@ -104,13 +105,20 @@ def stream_tracks(analysis: Analysis, labels: Labels) -> tuple[list[Track], str]
     shown = set(sizes.index[:MAX_STREAMS])
     several = table["device"].nunique() > 1
     tracks = []
-    for (device, stream, kind), rows in table.groupby(["device", "stream", "kind"], sort=True):
+    for (device, stream, kind), rows in _grouped(table, ["device", "stream", "kind"]):
         if (device, stream) in shown:
             gpu = f"GPU {device} " if several else ""
-            lane = Lane("stream", int(device), f"{gpu}stream {stream}")
+            lane = Lane("stream", device, f"{gpu}stream {stream}")
             label = labels.of(rows["name"], lambda name: visible(name, 120))
             tracks.append(Track(lane, visible(str(kind), 20), _marks(rows, label)))
     return tracks, _left_out(len(sizes), MAX_STREAMS, "streams")
+
+
+def _grouped(table: pd.DataFrame, by: list[str]) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Groups in the order of their keys, the first of which is a device number."""
+    for key, rows in table.groupby(by, sort=True):
+        device, *rest = key
+        yield (int(device), *rest), rows  # type: ignore[call-overload]  # keys are Hashable
 
 
 def _left_out(total: int, shown: int, what: str) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from syncscope.records import Summary
 from syncscope.reports.figures import Figures
 from syncscope.reports.units import duration, percent, quantity
-from syncscope.reports.visible_text import visible
 
 GPU_BOUND_IDLE_FRACTION = 0.05
 """Below this a GPU counts as busy: what is left is not worth anybody's afternoon."""
@@ -130,7 +129,7 @@ def _other_cause(figures: Figures) -> str:
     if not figures.idle_shares:
         return ""
     top = figures.idle_shares[0]
-    text = f"Most of the idle time ({percent(top.fraction)}): {visible(top.words)}."
+    text = f"Most of the idle time ({percent(top.fraction)}): {top.words}."
     hints = {
         "launch": " Fewer and larger kernels help here: torch.compile, CUDA graphs, larger"
         " batches, fused optimizers.",

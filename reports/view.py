@@ -136,7 +136,7 @@ def _cause_tile(figures: Figures, estimated: str) -> Tile:
     if not figures.idle_shares:
         return Tile(label, "–", "no idle time was found")
     top = figures.idle_shares[0]
-    note = f"{percent(top.fraction)} of it: {visible(top.words)}"
+    note = f"{percent(top.fraction)} of it: {top.words}"
     return Tile(label, duration(top.time_ns), note)
 
 

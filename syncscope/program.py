@@ -14,7 +14,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 from syncscope.callsite import owner_of
-from syncscope.errors import UsageError
+from syncscope.errors import SyncscopeError, UsageError
 
 INTERRUPTED = -int(signal.SIGINT)
 
@@ -85,6 +85,8 @@ def _guarded(execute: Callable[[], None]) -> int:
     except SystemExit as stop:
         _join_threads()
         return _exit_code(stop.code)
+    except SyncscopeError:
+        raise  # ours: the recording could not begin
     except KeyboardInterrupt as interrupt:
         _print_exception(interrupt)
         return INTERRUPTED

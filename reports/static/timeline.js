@@ -198,7 +198,7 @@ const syncscopeTimeline = (() => {
   }
 
   function draw() {
-    const width = document.documentElement.dataset.printing === undefined ? element.clientWidth : 700;
+    const width = document.documentElement.dataset.printing === undefined ? element.clientWidth : 660;
     const config = { displayModeBar: false, doubleClick: false, showTips: false };
     return Plotly.react(element, traces(width - margin.l - margin.r), layout(width), config);
   }

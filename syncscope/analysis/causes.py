@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from syncscope.analysis import rewrites
-from syncscope.analysis.findings import Finding
-from syncscope.analysis.syntax import dotted_name, keyword, last_name
+from syncscope.analysis.findings import FACTORIES, Finding
+from syncscope.analysis.syntax import last_name, words
 from syncscope.records import Advice
 
 
@@ -29,8 +29,12 @@ class Rule:
 
 
 def diagnose(finding: Finding) -> tuple[str, Advice]:
-    """The cause of a finding, and the advice for it."""
-    known = _BY_CAUSE.get(finding.group.hook_cause)
+    """The cause of a finding, and the advice for it.
+
+    That a wait is explicit says little: what asked for it is looked for all the same.
+    """
+    told = finding.group.hook_cause
+    known = _BY_CAUSE.get(told) if told != "explicit_wait" else None
     rule = known or next(rule for rule in RULES if rule.applies(finding))
     return rule.cause, Advice(rule.title, rule.text(finding), rule.rewrite(finding))
 
@@ -39,22 +43,22 @@ def _always(text: str) -> Callable[[Finding], str]:
     return lambda finding: text
 
 
-_LINALG = frozenset(
+_LINALG = words(
     "cholesky cholesky_inverse inv inverse solve solve_ex lu_factor lu_solve ldl_factor slogdet "
     "logdet det eig eigh eigvals eigvalsh svd svdvals lstsq matrix_rank pinv matrix_power "
     "tensorinv tensorsolve linalg_cholesky linalg_inv linalg_solve linalg_eigh linalg_eig "
-    "linalg_svd linalg_lu_factor linalg_ldl_factor linalg_lstsq".split()
+    "linalg_svd linalg_lu_factor linalg_ldl_factor linalg_lstsq"
 )
-_SIZE_OPS = frozenset(
+_SIZE_OPS = words(
     "nonzero argwhere one_hot repeat_interleave unique unique_consecutive bincount histc "
     "sparse_coo_tensor coalesce to_sparse to_dense combinations cartesian_prod _unique2 "
-    "to_padded_tensor nested_tensor masked_scatter".split()
+    "to_padded_tensor nested_tensor masked_scatter"
 )
-_UPLOADING = frozenset("tensor as_tensor asarray scalar_tensor new_tensor".split())
-_MOVING = frozenset("to cuda copy_ _to_copy".split())
-_READING = frozenset(
+_UPLOADING = words("tensor as_tensor asarray scalar_tensor new_tensor")
+_MOVING = words("to cuda copy_ _to_copy")
+_READING = words(
     "item float int bool tolist complex is_nonzero equal allclose _local_scalar_dense __bool__ "
-    "__int__ __float__ __index__ __contains__ _assert index range isfinite".split()
+    "__int__ __float__ __index__ __contains__ _assert"
 )
 
 
@@ -110,8 +114,6 @@ def _factory_of_origin(finding: Finding) -> str | None:
     """Where the program made the host tensor that the line moves, if that is known."""
     frame = finding.group.origin.frame
     called = frame.expression.partition("(")[0].rpartition(".")[2]
-    from syncscope.analysis.findings import FACTORIES
-
     made = finding.group.origin.known and called in FACTORIES and frame.owner == "user"
     return f"{frame.file}:{frame.line}" if made else None
 
@@ -150,13 +152,10 @@ def _is_mask_read(finding: Finding) -> bool:
     if not finding.is_readback:
         return False
     subscript = isinstance(finding.expression.node, ast.Subscript | ast.AugAssign)
-    return subscript or bool(finding.names & {"masked_select", "index_put_", "index"} & _masks(finding))
+    return subscript or bool({finding.op, finding.expression.called} & _MASKING)
 
 
-def _masks(finding: Finding) -> frozenset[str]:
-    return finding.names if finding.op in {"masked_select", "index_put_", "index"} or (
-        finding.expression.called == "masked_select"
-    ) else frozenset()
+_MASKING = frozenset({"masked_select", "index_put_", "index"})
 
 
 def _sizes_depend_on_data(finding: Finding) -> bool:
@@ -169,7 +168,7 @@ def _sizes_depend_on_data(finding: Finding) -> bool:
     return sized or bool({finding.op, finding.expression.called} & _SIZE_OPS)
 
 
-_SHAPED = frozenset("zeros ones empty full rand randn arange new_zeros new_ones new_empty".split())
+_SHAPED = words("zeros ones empty full rand randn arange new_zeros new_ones new_empty")
 
 
 def _is_scalar_readback(finding: Finding) -> bool:
@@ -187,6 +186,11 @@ def _is_tensor_readback(finding: Finding) -> bool:
 
 
 _LIBRARY_ADVICE: tuple[tuple[str, str], ...] = (
+    (
+        "torch/autograd/",
+        "An operation waits while gradients are computed, on a thread of autograd. Look for masks "
+        "and other data-dependent sizes in the forward pass that leads here.",
+    ),
     (
         "torch/nn/utils/clip_grad.py",
         "clip_grad_norm_ reads the norm because of error_if_nonfinite=True. Leave that off, or "
@@ -485,8 +489,8 @@ RULES: tuple[Rule, ...] = (
         "Keep the shape and mask the values",
         _always(
             "A boolean mask selects an unknown number of elements, so the host waits for the "
-            "count. Keep the shape: torch.where(mask, new, old), masked_fill, multiply by the mask, "
-            "or topk with a fixed k."
+            "count. Keep the shape: torch.where(mask, new, old), masked_fill, multiply by the "
+            "mask, or topk with a fixed k."
         ),
     ),
     Rule(
@@ -514,7 +518,7 @@ RULES: tuple[Rule, ...] = (
 )
 """In the order in which they are asked; the last applies always."""
 
-_BY_CAUSE = {rule.cause: rule for rule in reversed(RULES)}
+_BY_CAUSE = {rule.cause: rule for rule in RULES}
 
 CAUSES = tuple(dict.fromkeys(rule.cause for rule in RULES))
 """Names of the causes, which hooks may give in the column `cause`."""

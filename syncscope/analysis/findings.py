@@ -8,7 +8,7 @@ from functools import cached_property
 
 from syncscope.analysis.sites import Group
 from syncscope.analysis.stacks import Frame, Place
-from syncscope.analysis.syntax import Expression, last_name
+from syncscope.analysis.syntax import Expression, last_name, words
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class Finding:
         return receiver if made_here and isinstance(receiver, ast.Call) else None
 
 
-FACTORIES = frozenset(
+FACTORIES = words(
     "arange bartlett_window blackman_window empty eye from_numpy full hamming_window hann_window "
     "linspace logspace ones rand randint randn randperm tensor tril_indices triu_indices "
-    "zeros".split()
+    "zeros"
 )

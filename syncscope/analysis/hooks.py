@@ -26,6 +26,7 @@ HOOK_COLUMNS = {
     "explicit": np.bool_,
     "cause": object,
     "origin_stack_id": np.int64,
+    "twin": np.bool_,
 }
 
 
@@ -35,13 +36,18 @@ def hook_events(
     """Rows of both tables that touch the windows, with the columns of HOOK_COLUMNS.
 
     Sorted by thread and time. Rows from `transfers` have the source "transfer" and the
-    kind "transfer". A blocking row and a transfer of the same stack and time are one event
-    that two hooks saw: the transfer, which knows more, is kept.
+    kind "transfer". `twin` marks blocking rows that span, or lie in, a transfer of the same
+    stack: what two hooks saw. They count only with waits that the transfer does not explain.
     """
     waits = blocking.assign(
-        direction="", size_bytes=-1, memory="", non_blocking=False, origin_stack_id=-1
+        direction="",
+        size_bytes=-1,
+        memory="",
+        non_blocking=False,
+        origin_stack_id=-1,
+        twin=False,
     )
-    copies = transfers.assign(source="transfer", kind="transfer", explicit=False)
+    copies = transfers.assign(source="transfer", kind="transfer", explicit=False, twin=False)
     frames = [frame[list(HOOK_COLUMNS)] for frame in (waits, copies) if len(frame)]
     if not frames:
         return pd.DataFrame({name: np.empty(0, dtype=t) for name, t in HOOK_COLUMNS.items()})
@@ -49,11 +55,11 @@ def hook_events(
     ends = np.maximum(int64(events, "end_ns"), int64(events, "start_ns"))
     events = events.assign(end_ns=ends)[touching(int64(events, "start_ns"), ends, windows)]
     events = events.sort_values(["thread_id", "start_ns"], kind="stable", ignore_index=True)
-    return events[~_seen_twice(events)].reset_index(drop=True)
+    return events.assign(twin=_twins(events))
 
 
-def _seen_twice(events: pd.DataFrame) -> Bools:
-    """Implicit waits whose stack's own transfer spans them, or is spanned by them."""
+def _twins(events: pd.DataFrame) -> Bools:
+    """Implicit waits that span a transfer of their own stack, or are spanned by one."""
     twice = np.zeros(len(events), dtype=np.bool_)
     is_copy = (events["source"] == "transfer").to_numpy()
     waits = (events["kind"] == "sync") & ~events["explicit"] & events["source"].isin(INTERVALS)
@@ -83,10 +89,10 @@ def main_thread(hooks: pd.DataFrame, runtime: pd.DataFrame, manifest: Manifest) 
     """
     native = native_threads(manifest)
     for frame in (runtime[runtime["kind"].isin(_LAUNCHING)], hooks):
-        counts = frame.groupby("thread_id", sort=False).size()
-        python = counts[~counts.index.isin(list(native))]
-        if len(python) or len(counts):
-            return int((python if len(python) else counts).idxmax())
+        threads, counts = np.unique(int64(frame, "thread_id"), return_counts=True)
+        if len(threads):
+            counts = np.where(np.isin(threads, list(native)), 0, counts)
+            return int(threads[counts.argmax()])
     return -1
 
 

@@ -62,7 +62,8 @@ def explain_gaps(
     - Without a launch (a lost row, the end of a window), what the main thread did in the
       gap counts; "unknown" if that is nothing and the launch is missing.
 
-    Native threads (autograd's) work for the main thread: they share its lane.
+    Native threads (autograd's) work for the main thread: they share its lane. An imported
+    trace does not tell which threads these are: there all threads share one.
     """
     lanes = native_threads(manifest)
     launch = _launches(gaps, activity, runtime)
@@ -78,7 +79,7 @@ def explain_gaps(
     for number in np.unique(thread):
         mine = np.flatnonzero(thread == number)
         group = frozenset({int(number), *(lanes if number == main else ())})
-        lane = _lane(calls, host, group if len(manifest.threads) else None)
+        lane = _lane(calls, host, None if manifest.imported and not lanes else group)
         drains = found[mine] & ~ahead[mine]
         cause[mine], call[mine] = _dominant(lane, low[mine], high[mine], drains, default[mine])
     held = ahead & (ends - began > _latency_bound(ends - began, ahead))
@@ -87,7 +88,7 @@ def explain_gaps(
     return gaps.assign(cause=np.array(CAUSES_OF_IDLE, dtype=object)[cause], call=call)
 
 
-def _latency_bound(latency: Ints, ahead: Ints) -> float:
+def _latency_bound(latency: Ints, ahead: Bools) -> float:
     """Twice the time that launches usually take here, at least LAUNCH_LATENCY_NS."""
     usual = float(np.quantile(latency[ahead], 0.25)) if ahead.any() else 0.0
     return max(2.0 * usual, float(LAUNCH_LATENCY_NS))

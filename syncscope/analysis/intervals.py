@@ -7,6 +7,7 @@ says otherwise.
 from __future__ import annotations
 
 import heapq
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -42,6 +43,18 @@ def rest(starts: Ints, ends: Ints, window_starts: Ints, window_ends: Ints) -> tu
     high = np.minimum(high, window_ends[-1])
     open_ = high > low
     return low[open_], high[open_]
+
+
+def covered(starts: Ints, ends: Ints, over_starts: Ints, over_ends: Ints) -> Ints:
+    """How much of each interval lies in the disjoint, sorted intervals `over`."""
+    total = np.concatenate(([0], np.cumsum(over_ends - over_starts)))
+
+    def before(points: Ints) -> Ints:
+        index = np.searchsorted(over_starts, points, side="right")
+        spill = np.append(over_ends, 0)[index - 1] - points
+        return np.asarray(total[index] - np.where(index > 0, np.maximum(spill, 0), 0))
+
+    return np.maximum(before(ends) - before(starts), 0)
 
 
 def clip(
@@ -144,7 +157,7 @@ def _sweep(starts: Ints, ends: Ints, ranks: Ints, index: Ints) -> tuple[Ints, In
     active: list[tuple[int, int, int]] = []
     segments: list[tuple[int, int, int]] = []
     following = 0
-    for low, high in zip(times, times[1:], strict=False):
+    for low, high in pairwise(times):
         while following < len(begin) and begin[following] <= low:
             heapq.heappush(active, keys[following])
             following += 1

@@ -49,6 +49,7 @@ def match(
         claimable = kind_of_wait & (waits["stream_wait"] | (kind == "allocator"))
         told = moments & ~spent & (hooks["kind"] == kind).to_numpy()
         _claim(event, waits, claimable.to_numpy(), hooks, told & (late < 0))
+    _forgive_clocks(event, waits, hooks)
     counts = _charge_scopes(event, waits, scopes, native)
     for scope, count in counts.items():
         mine = np.flatnonzero(late == scope)
@@ -90,6 +91,17 @@ def _claim(
     event[pairs["row_wait"].to_numpy(dtype=np.int64)] = pairs["row_hook"].to_numpy(dtype=np.int64)
 
 
+def _forgive_clocks(event: Ints, waits: pd.DataFrame, hooks: pd.DataFrame) -> None:
+    """Give free waits to a hook interval close by that has none, though it should.
+
+    The clocks of hooks and runtime calls may disagree by CLOCK_TOLERANCE_NS.
+    """
+    empty = hooks[~hooks.index.isin(event)]
+    free = np.flatnonzero((event < 0) & waits["blocking"].to_numpy())
+    near = owners(waits.iloc[free], empty, CLOCK_TOLERANCE_NS)
+    event[free[near >= 0]] = near[near >= 0]
+
+
 def _late(hooks: pd.DataFrame, scopes: pd.DataFrame, stacks: Stacks, moments: Bools) -> Ints:
     """For each warning that arrived with the line of a scope around it, the scope; or -1.
 
@@ -104,9 +116,10 @@ def _late(hooks: pd.DataFrame, scopes: pd.DataFrame, stacks: Stacks, moments: Bo
         found = innermost(times[mine], int64(group, "start_ns"), ends)
         inside = found >= 0
         late[index[mine[inside]]] = group.index.to_numpy()[found[inside]]
+    stack_ids = int64(hooks, "stack_id")
     for row in np.flatnonzero(late >= 0):
-        lines = [stacks.place(int(hooks["stack_id"].iat[i])).frame.id for i in (row, late[row])]
-        if lines[0] != lines[1]:
+        told, scope = (stacks.place(int(stack_ids[index])) for index in (row, late[row]))
+        if told.frame.id != scope.frame.id:
             late[row] = -1
     return late
 
@@ -131,7 +144,8 @@ def _charge_scopes(
     )
     inside = found >= 0
     event[free[inside]] = scopes.index.to_numpy()[found[inside]]
-    return pd.Series(event[free[inside]]).value_counts().to_dict()
+    charged, counts = np.unique(event[free[inside]], return_counts=True)
+    return dict(zip(charged.tolist(), counts.tolist(), strict=True))
 
 
 def _python(event: Ints, waits: pd.DataFrame) -> pd.Series:
@@ -154,7 +168,7 @@ def calls_of(waits: pd.DataFrame, hooks: pd.DataFrame, matches: Matches) -> pd.D
     of_interval = np.isin(source[event], [*INTERVALS, "transfer"]) if len(source) else event >= 0
     foreign_alloc = (waits["kind"] == "allocator").to_numpy(dtype=np.bool_)
     if len(hooks):
-        foreign_alloc &= (hooks["kind"].to_numpy(dtype=object)[event] != "allocator")
+        foreign_alloc = foreign_alloc & (hooks["kind"].to_numpy(dtype=object)[event] != "allocator")
     grouped = (event >= 0) & of_interval & ~foreign_alloc
     spans = hooks[hooks["source"].isin([*INTERVALS, "transfer"]) & (hooks["kind"] != "race")]
     races = hooks[hooks["kind"] == "race"]
@@ -180,17 +194,19 @@ def _interval_calls(
     """Calls of hook intervals, with what their runtime calls know where there are any."""
     calls = _hook_calls(spans, blocking=False).set_index(spans.index)
     waiting = np.where(waits["blocking"], int64(waits, "blocked_ns"), 0)
-    own = waits.assign(
+    grouped = waits.assign(
         blocked_ns=waiting, size_bytes=np.maximum(int64(waits, "size_bytes"), 0),
         direction=waits["direction"].where(waits["direction"] != ""),
         memory=waits["memory"].where(waits["memory"].isin(["pageable", "pinned"])),
     ).groupby(event)  # fmt: skip
-    own = own.agg(
+    own = grouped.agg(
         start_ns=("start_ns", "min"), end_ns=("end_ns", "max"), blocked_ns=("blocked_ns", "sum"),
         size_bytes=("size_bytes", "sum"), blocking=("blocking", "any"), frees=("frees", "any"),
         runtime_calls=("blocking", "sum"), direction=("direction", "first"),
         memory=("memory", "first"), name=("name", "first"),
     ).reindex(calls.index)  # fmt: skip
+    kept = own["start_ns"].notna() | ~spans["twin"]
+    calls, own, spans = calls[kept], own[kept], spans[kept]
     seen = own["start_ns"].notna()
     by_hook = _waits_by_hook(spans) & ~((spans["source"] == "explicit") & measured)
     span = calls["end_ns"] - calls["start_ns"]
@@ -200,7 +216,7 @@ def _interval_calls(
         end_ns=own["end_ns"].fillna(calls["end_ns"]).astype(np.int64),
         blocked_ns=own["blocked_ns"].fillna(span.where(by_hook, 0)).astype(np.int64),
         blocking=np.where(seen, own["blocking"].eq(True), by_hook),
-        frees=own["frees"].eq(True),
+        frees=np.where(seen, own["frees"].eq(True), calls["frees"]),
         runtime_calls=own["runtime_calls"].fillna(0).astype(np.int64),
         size_bytes=size.astype(np.int64),
         direction=calls["direction"].where(calls["direction"] != "", own["direction"].fillna("")),
@@ -244,7 +260,7 @@ def _hook_calls(hooks: pd.DataFrame, *, blocking: bool) -> pd.DataFrame:
         blocking=blocking,
         frees=hooks["op"].str.contains("free|retry", case=False),
         runtime_calls=0,
-    ).drop(columns="source")
+    ).drop(columns=["source", "twin"])
 
 
 def _kinds(calls: pd.DataFrame) -> pd.Series:

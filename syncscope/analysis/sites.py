@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from syncscope.analysis.intervals import Bools, Ints
+from syncscope.analysis.intervals import Bools, Ints, covered, rest, union
 from syncscope.analysis.stacks import Place, Stacks
 from syncscope.analysis.windows import int64
 
@@ -68,14 +69,32 @@ def site_id(place: Place, kind: str, direction: str, explicit: bool, op: str) ->
 def group_calls(calls: pd.DataFrame, stacks: Stacks, marks: Ints) -> list[Group]:
     """One group per site, in the order of first occurrence."""
     known = calls[calls["site_id"] != ""]
+    starts = int64(known, "start_ns")
     known = known.assign(
-        step=np.searchsorted(marks, int64(known, "start_ns"), side="left"),
-        in_loop=_in_loop(int64(known, "start_ns"), marks),
+        step=np.searchsorted(marks, starts, side="left"),
+        in_loop=_in_loop(starts, marks),
+        size_bytes=known["size_bytes"].clip(lower=0),
+        pageable=known["memory"] == "pageable",
+        churn=known["cause"].isin(FLAGGED_CAUSES) | known["frees"],
+        sampled=known["hook"] == "sampled",
+        moves_module=_moves_module(known, stacks),
     )
-    return [
-        _group(str(name), own, stacks, len(marks))
-        for name, own in known.groupby("site_id", sort=False)
-    ]
+    sites = known.groupby("site_id", sort=False)
+    figures = sites.agg(
+        kind=("kind", "first"), direction=("direction", "first"), explicit=("explicit", "first"),
+        count=("start_ns", "size"), size_bytes=("size_bytes", "sum"),
+        blocked_ns=("blocked_ns", "sum"), origin_stack_id=("origin_stack_id", "max"),
+        non_blocking=("non_blocking", "all"), blocking=("blocking", "any"),
+        sampled=("sampled", "all"), churn=("churn", "any"), pageable=("pageable", "any"),
+        moves_module=("moves_module", "all"), loop_count=("in_loop", "sum"),
+        steps=("step", "nunique"),
+    )  # fmt: skip
+    late = known[known["step"] >= WARM_STEPS].groupby("site_id")["step"].nunique()
+    figures = figures.assign(
+        late_steps=late.reindex(figures.index).fillna(0) if len(marks) else 0,
+        **{name: _most_frequent(known, name) for name in ("stack_id", "op", "cause", "memory")},
+    )
+    return [_group(figure, stacks, len(marks)) for figure in figures.reset_index().itertuples()]
 
 
 def _in_loop(starts: Ints, marks: Ints) -> Bools:
@@ -85,76 +104,76 @@ def _in_loop(starts: Ints, marks: Ints) -> Bools:
     return np.asarray((starts >= marks[0]) & (starts <= marks[-1]))
 
 
-def _group(name: str, own: pd.DataFrame, stacks: Stacks, marks: int) -> Group:
-    first = own.iloc[0]
-    memory = _most_frequent(own["memory"])
+def _moves_module(calls: pd.DataFrame, stacks: Stacks) -> list[bool]:
+    """Whether a call moves the parameters of a whole module, one after the other."""
+    known = {
+        stack: any(
+            frame.function.startswith("Module._apply") for frame in stacks.place(stack).inner
+        )
+        for stack in calls["stack_id"].unique().tolist()
+    }
+    return [known[stack] for stack in calls["stack_id"].tolist()]
+
+
+def _group(figure: Any, stacks: Stacks, marks: int) -> Group:
     return Group(
-        id=name,
-        place=stacks.place(int(own["stack_id"].mode().iat[0])),
-        origin=stacks.place(int(own["origin_stack_id"].max())),
-        kind=first["kind"],
-        direction=first["direction"],
-        explicit=bool(first["explicit"]),
-        op=_most_frequent(own["op"]),
-        hook_cause=_most_frequent(own["cause"]),
-        memory=memory,
-        non_blocking=bool(own["non_blocking"].all()),
-        blocking=bool(own["blocking"].any()),
-        sampled=bool((own["hook"] == "sampled").all()),
-        count=len(own),
-        size_bytes=int(own["size_bytes"].clip(lower=0).sum()),
-        blocked_ns=int(own["blocked_ns"].sum()),
-        flagged=_flagged(own, stacks, marks),
+        id=figure.site_id,
+        place=stacks.place(int(figure.stack_id)),
+        origin=stacks.place(int(figure.origin_stack_id)),
+        kind=figure.kind,
+        direction=figure.direction,
+        explicit=bool(figure.explicit),
+        op=figure.op,
+        hook_cause=figure.cause,
+        memory=figure.memory,
+        non_blocking=bool(figure.non_blocking),
+        blocking=bool(figure.blocking),
+        sampled=bool(figure.sampled),
+        count=int(figure.count),
+        size_bytes=int(figure.size_bytes),
+        blocked_ns=int(figure.blocked_ns),
+        flagged=_flagged(figure, marks),
     )
 
 
-def _flagged(own: pd.DataFrame, stacks: Stacks, marks: int) -> bool:
+def _flagged(figure: Any, marks: int) -> bool:
     """Whether a site is a problem, as DESIGN.md defines it.
 
     - races: always;
     - allocator calls: when memory was given back to the driver, which drains the device,
-      or when they still happen after WARM_STEPS steps; explicit ones (`empty_cache`) only
-      inside the step loop, or, without steps, from the second on. Growing the pool at first
-      is what every run does.
+      or when they still happen in steps after WARM_STEPS; explicit ones (`empty_cache`)
+      only inside the step loop, or, without steps, from the second on. Growing the pool at
+      first is what every run does.
     - explicit waits: inside the step loop; without steps everything is inside;
-    - implicit waits: always, but for moving a whole module before the loop;
+    - implicit waits: always, but for moving a whole module once;
     - copies that do not wait: when they use pageable memory.
     """
-    kind, explicit = own["kind"].iat[0], bool(own["explicit"].iat[0])
-    blocking = bool(own["blocking"].any())
-    if kind == "race":
+    if figure.kind == "race":
         return True
-    if kind == "allocator":
-        if explicit:
-            return bool(own["in_loop"].sum() > (marks < 2))
-        late = own["step"] >= WARM_STEPS
-        return bool(
-            own["frees"].any()
-            or own["cause"].isin(FLAGGED_CAUSES).any()
-            or (marks and own.loc[late, "step"].nunique() > 1)
-        )
-    if explicit:
-        return blocking and bool(own["in_loop"].any())
-    if _moves_module(own, stacks) and own["step"].nunique() < 2:
+    if figure.kind == "allocator":
+        if figure.explicit:
+            return bool(figure.loop_count > (marks < 2))
+        return bool(figure.churn or figure.late_steps > 1)
+    if figure.explicit:
+        return bool(figure.blocking and figure.loop_count)
+    if figure.moves_module and figure.steps < 2:
         return False
-    return blocking or (kind == "transfer" and bool((own["memory"] == "pageable").any()))
+    return bool(figure.blocking or (figure.kind == "transfer" and figure.pageable))
 
 
-def _moves_module(own: pd.DataFrame, stacks: Stacks) -> bool:
-    return all(
-        any(frame.function.startswith("Module._apply") for frame in stacks.place(int(stack)).inner)
-        or str(op).startswith("Module.")
-        for stack, op in own[["stack_id", "op"]].drop_duplicates().itertuples(index=False)
-    )
+def _most_frequent(calls: pd.DataFrame, column: str) -> pd.Series:
+    """By site_id, the most frequent value of a column that is not ""; "" if there is none."""
+    told = calls[calls[column].ne("")]
+    counts = told.groupby(["site_id", column], sort=False).size().reset_index(name="times")
+    counts = counts.sort_values("times", ascending=False, kind="stable")
+    best = counts.drop_duplicates("site_id").set_index("site_id")[column]
+    sites = calls["site_id"].drop_duplicates().to_numpy()
+    return best.reindex(sites).fillna("") if best.dtype.kind != "i" else best.reindex(sites)
 
 
-def _most_frequent(values: pd.Series) -> str:
-    """The most frequent of the values that are not ""; "" if there is none."""
-    counts = values[values != ""].value_counts()
-    return str(counts.index[0]) if len(counts) else ""
-
-
-def charged_ns(gaps: pd.DataFrame, within: Iterable[tuple[int, int]] | None = None) -> dict[str, int]:
+def charged_ns(
+    gaps: pd.DataFrame, within: Iterable[tuple[int, int]] | None = None
+) -> dict[str, int]:
     """Idle time by site_id, of the device that lost most: a gap counts where it ends.
 
     With `within`, only gaps that end in one of these sorted, disjoint intervals count.
@@ -170,3 +189,31 @@ def charged_ns(gaps: pd.DataFrame, within: Iterable[tuple[int, int]] | None = No
     length = own.assign(length=own["end_ns"] - own["start_ns"])
     per_device = length.groupby(["site_id", "device"])["length"].sum()
     return {str(key): int(value) for key, value in per_device.groupby("site_id").max().items()}
+
+
+def copying_ns(
+    calls: pd.DataFrame, activity: pd.DataFrame, within: Sequence[tuple[int, int]]
+) -> dict[str, int]:
+    """By site_id, the time in which its copies ran, the host waited and nothing computed.
+
+    That is no idle time of the device, but a copy that overlaps with kernels would not cost
+    it. Only calls that begin in one of the sorted, disjoint intervals `within` count.
+    """
+    copies = calls[(calls["kind"] == "transfer") & calls["blocking"] & (calls["site_id"] != "")]
+    bounds = np.array(within, dtype=np.int64).reshape(-1, 2)
+    if not len(copies) or not len(bounds):
+        return {}
+    starts, ends = int64(copies, "start_ns"), int64(copies, "end_ns")
+    place = np.searchsorted(bounds[:, 0], starts, side="right") - 1
+    counts = (place >= 0) & (starts < bounds[place, 1])
+    exposed = np.zeros(len(copies), dtype=np.int64)
+    for _, own in activity.groupby("device"):
+        moving = own[own["direction"].isin(["h2d", "d2h"])]
+        running = own[~own["direction"].isin(["h2d", "d2h"])]
+        alone = rest(
+            *union(int64(running, "start_ns"), int64(running, "end_ns")),
+            *union(int64(moving, "start_ns"), int64(moving, "end_ns")),
+        )
+        exposed += covered(starts, ends, *alone)
+    total = pd.Series(np.where(counts, exposed, 0)).groupby(copies["site_id"].to_numpy()).sum()
+    return {str(key): int(value) for key, value in total.items()}

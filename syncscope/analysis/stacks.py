@@ -17,7 +17,6 @@ _PLUMBING = (
     "torch/_utils.py",
     "torch/utils/_contextlib.py",
     "torch/utils/_device.py",
-    "torch/autograd/graph.py",
     "torch/cuda/__init__.py",
     "torch/cuda/streams.py",
     "torch/nn/modules/module.py",

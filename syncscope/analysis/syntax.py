@@ -109,6 +109,11 @@ def _tree(text: str) -> ast.Module | None:
             return None
 
 
+def words(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
+
+
 def last_name(node: ast.AST) -> str:
     """Last part of a dotted name, whatever it hangs on; "" for anything else."""
     if isinstance(node, ast.Attribute):

@@ -31,8 +31,8 @@ def runtime_waits(
     allocator), direction, size_bytes, memory, blocking, stream_wait (torch warns of it),
     hook (index of the hook interval it lies in, or -1).
 
-    - A cudaMemcpyAsync directly followed by a cudaStreamSynchronize on its thread, and in
-      the same hook interval, is one wait: that is how torch copies.
+    - A cudaMemcpyAsync directly followed by a cudaStreamSynchronize on its thread, and not
+      in another hook interval, is one wait: that is how torch copies.
     - A copy alone waits if its call is not asynchronous, or if it reads into pageable
       memory; an upload from pageable memory only may block and is not counted as a wait.
     - cudaFree waits for the device; cudaMalloc and calls for host memory do not.
@@ -59,7 +59,9 @@ def _merged(parts: pd.DataFrame, follower: Ints) -> pd.DataFrame:
     stream_wait = (kind == "sync") & name.str.contains(_STREAM_WAIT).to_numpy(dtype=np.bool_)
     hook, starts, ends = int64(parts, "hook"), int64(parts, "start_ns"), int64(parts, "end_ns")
     paired = (kind == "memcpy") & (follower >= 0)
-    paired &= stream_wait[follower] & (hook[follower] == hook)
+    close = starts[follower] - ends <= CLOCK_TOLERANCE_NS
+    same = (hook[follower] == hook) | ((hook[follower] < 0) & close)
+    paired &= stream_wait[follower] & same
     copy, wait = np.flatnonzero(paired), follower[paired]
     blocked = ends - starts
     blocked[copy] += blocked[wait]
@@ -82,15 +84,14 @@ def _merged(parts: pd.DataFrame, follower: Ints) -> pd.DataFrame:
         "thread_id", "start_ns", "end_ns", "blocked_ns", "name", "kind", "direction",
         "size_bytes", "memory", "blocking", "stream_wait", "frees", "hook",
     ]  # fmt: skip
-    kept = merged.drop(index=wait)[columns]
+    kept: pd.DataFrame = merged.drop(index=wait)[columns]
     return kept.sort_values("start_ns", kind="stable", ignore_index=True)
 
 
-def owners(calls: pd.DataFrame, hooks: pd.DataFrame) -> Ints:
+def owners(calls: pd.DataFrame, hooks: pd.DataFrame, tolerance_ns: int = 0) -> Ints:
     """For each call the index of the innermost hook interval on its thread, or -1.
 
-    A call lies in an interval if its middle does; for one that lies in none, the clocks
-    may disagree by CLOCK_TOLERANCE_NS.
+    A call lies in an interval if its middle does, give or take `tolerance_ns`.
     """
     owner = np.full(len(calls), -1, dtype=np.int64)
     spans = hooks[hooks["source"].isin([*INTERVALS, "transfer"]) & (hooks["kind"] != "race")]
@@ -99,10 +100,9 @@ def owners(calls: pd.DataFrame, hooks: pd.DataFrame) -> Ints:
     for thread, group in spans.groupby("thread_id"):
         index = group.index.to_numpy()
         starts, ends = int64(group, "start_ns"), int64(group, "end_ns")
-        for tolerance in (0, CLOCK_TOLERANCE_NS):
-            mine = np.flatnonzero((threads == thread) & (owner < 0))
-            found = innermost(middle[mine], starts - tolerance, ends + tolerance)
-            owner[mine[found >= 0]] = index[found[found >= 0]]
+        mine = np.flatnonzero(threads == thread)
+        found = innermost(middle[mine], starts - tolerance_ns, ends + tolerance_ns)
+        owner[mine[found >= 0]] = index[found[found >= 0]]
     return owner
 
 

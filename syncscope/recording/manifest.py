@@ -110,7 +110,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         head = msgspec.json.decode(data)
         version = head["format_version"]
-    except (msgspec.DecodeError, TypeError, KeyError, UnicodeDecodeError):
+    except (msgspec.DecodeError, TypeError, KeyError, RecursionError):
         raise RecordingError(f"{path} is damaged: it is not the manifest of a recording") from None
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise RecordingError(

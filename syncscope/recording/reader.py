@@ -69,13 +69,11 @@ class Recording:
             ) from None
         missing = [column for column in columns(name) if column not in table.column_names]
         if missing:
-            raise RecordingError(
-                f"the table {name} of {self.folder} lacks the column {missing[0]}"
-            )
+            raise RecordingError(f"the table {name} of {self.folder} lacks the column {missing[0]}")
         try:
             frame: pd.DataFrame = table.select(list(columns(name))).cast(schema).to_pandas()
             return frame
-        except pa.ArrowException as error:
+        except (pa.ArrowException, ValueError) as error:  # ValueError: nulls where none may be
             reason = str(error).splitlines()[0]
             raise RecordingError(
                 f"the table {name} of {self.folder} has columns of another type: {reason}"

@@ -36,6 +36,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,7 +73,7 @@ from syncscope.recording.trace_events import TraceEvent, TraceFile, TraceMetadat
 from syncscope.recording.writer import RecordingWriter
 from syncscope.version import __version__
 
-_SLICE_ROWS = 100_000
+_SLICE_ROWS = 50_000
 _DIGITS_US = 15
 """Highest power of ten of a time in microseconds: 9e15 us still fits int64 nanoseconds."""
 
@@ -447,11 +448,9 @@ def _write(folder: Path, manifest: Manifest, tables: dict[str, Iterator[Row]]) -
     try:
         writer = RecordingWriter(folder, manifest)
         for table, rows in tables.items():
-            for number, row in enumerate(rows, 1):
-                writer.rows(table).append(row)
-                if number % _SLICE_ROWS == 0:
-                    writer.flush()
-            writer.flush()
+            while some := list(islice(rows, _SLICE_ROWS)):
+                writer.rows(table).extend(some)
+                writer.flush()
         writer.close(manifest)
         if writer.failure:
             raise UsageError(f"cannot write a recording to {folder}: {writer.failure}")

@@ -70,7 +70,10 @@ class RecordingWriter:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="syncscope-writer", daemon=True)
-        write_manifest(folder, manifest)
+        try:
+            write_manifest(folder, manifest)
+        except OSError as error:
+            raise UsageError(f"cannot write a recording to {folder}: {error.strerror}") from error
 
     def rows(self, table: str) -> list[Row]:
         """The list to append rows of a table to. It stays the same object for the whole run."""
@@ -107,17 +110,19 @@ class RecordingWriter:
         self.flush()
         with self._lock:
             for sink, stream in self._streams.values():
-                with contextlib.suppress(OSError):
-                    stream.close()
-                    sink.close()
+                for closable in (stream, sink):
+                    with contextlib.suppress(OSError):
+                        closable.close()
             try:
                 for table in self._streams:
                     stream_to_parquet(self._path(table))
             except OSError as error:
                 self.failure = error.strerror or str(error)
             self._streams.clear()
-        with contextlib.suppress(OSError):
+        try:
             write_manifest(self.folder, manifest)
+        except OSError as error:
+            self.failure = error.strerror or str(error)
 
     def abandon(self) -> None:
         """Forget everything without writing: for a forked child, which owns no recording."""
@@ -137,7 +142,7 @@ class RecordingWriter:
             sink = open(self._path(table), "wb")  # noqa: SIM115  (closed in close())
             self._streams[table] = (sink, pa.ipc.new_stream(sink, schema))
         arrays = [
-            pa.array(values, type=field.type)
+            _array(values, field.type)
             for values, field in zip(zip(*taken, strict=True), schema, strict=True)
         ]
         sink, stream = self._streams[table]
@@ -148,6 +153,15 @@ class RecordingWriter:
     def _loop(self) -> None:
         while not self._stopped.wait(FLUSH_INTERVAL_S):
             self.flush()
+
+
+def _array(values: tuple[Any, ...], arrow_type: Any) -> Any:
+    """An Arrow array. Lone surrogates, as in the names of odd files, become "?"."""
+    try:
+        return pa.array(values, type=arrow_type)
+    except UnicodeEncodeError:
+        texts = (value.encode("utf-8", "replace").decode() for value in values)
+        return pa.array(texts, type=arrow_type)
 
 
 def read_stream_batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -162,10 +176,14 @@ def read_stream_batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def stream_to_parquet(path: Path) -> None:
-    """Replace `table.arrows` by `table.parquet`, batch by batch."""
+    """Replace `table.arrows` by `table.parquet`, batch by batch; all or nothing."""
     draft, final = path.with_suffix(".parquet.tmp"), path.with_suffix(".parquet")
-    with pq.ParquetWriter(draft, arrow_schema(path.stem), compression="zstd") as writer:
-        for batch in read_stream_batches(path):
-            writer.write_batch(batch)
-    os.replace(draft, final)
+    try:
+        with pq.ParquetWriter(draft, arrow_schema(path.stem), compression="zstd") as writer:
+            for batch in read_stream_batches(path):
+                writer.write_batch(batch)
+        os.replace(draft, final)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
     path.unlink()

@@ -48,6 +48,8 @@ class Machine:
         self.unmodelled: dict[tuple[str, str], int] = {}
         self.has_sparse = False
         self.forked = False
+        self.nccl = False
+        """Whether the program has initialized torch.distributed with NCCL."""
 
     def place(self, tensor: torch.Tensor, device: int) -> None:
         """Give a tensor without a mark memory on a GPU. May stall, may raise OutOfMemoryError."""
@@ -74,6 +76,33 @@ class Machine:
         storage._syncscope_mark = GpuMark(device, block)  # type: ignore[attr-defined]
         if stall is not None:
             self._stall(device, stall)
+
+    def check_device(self, index: int) -> None:
+        """Raise CUDA's error for a device that is not there."""
+        if not 0 <= index < self.count:
+            raise RuntimeError(
+                "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have "
+                "enough GPUs?\n"
+            )
+
+    def mixed(self, one: int, other: int) -> None:
+        """Raise CUDA's error for operands on two devices."""
+        names = [f"cuda:{index}" if index >= 0 else "cpu" for index in (one, other)]
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{names[0]} and {names[1]}!"
+        )
+
+    def fill(self, name: str, device: int, tensor: torch.Tensor, zero: bool) -> None:
+        """The kernel of a factory."""
+        capture = self.thread.capture
+        size = tensor.nbytes
+        if capture is not None:
+            capture.add(None, (), {}, None, name, self.timeline.roofline.kernel(size))
+        elif zero:
+            self.timeline.memset(device, size)
+        else:
+            self.timeline.launch(device, name, self.timeline.roofline.kernel(size))
 
     def _stall(self, device: int, stall: Stall) -> None:
         start = self.timeline.now()

@@ -29,7 +29,7 @@ CALL_COLUMNS = (
 GAP_COLUMNS = ("device", "start_ns", "end_ns", "cause", "site_id")
 STEP_COLUMNS = ("index", "start_ns", "end_ns")
 
-TRAIN = '''import torch
+TRAIN = """import torch
 from torch.nn.utils import clip_grad_norm_
 
 
@@ -51,7 +51,7 @@ def train(model, loader, optimizer, device):
         running += loss.item()
         log(f"step {step}: loss {loss:.3f}")
     return running
-'''
+"""
 
 
 def make_site(**changes: Any) -> Site:

@@ -1,0 +1,59 @@
+"""The dispatch mode: hands each aten operator to its handler.
+
+It is pushed as a plain `TorchDispatchMode`, but without the wrapper that keeps dynamo away
+(`_should_skip_dynamo`): programs under the shadow GPU run eagerly, and the wrapper costs
+more than everything else per operator.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from syncscope.shadow.operators import Operators
+
+_EMPTY: dict[str, Any] = {}
+
+
+class ShadowDispatchMode(TorchDispatchMode):
+    """Active on every thread that the program starts."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __init__(self, operators: Operators) -> None:
+        super().__init__()
+        self.operators = operators
+        self.handlers = operators.handlers
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        handler = self.handlers.get(func)
+        if handler is None:
+            handler = self._add(func)
+        return handler(args, kwargs or _EMPTY)
+
+    def _add(self, func: Any) -> Any:
+        if not isinstance(func, torch._ops.OpOverload):
+            return lambda args, kwargs: func(*args, **kwargs)
+        if torch._C._dispatch_has_kernel_for_dispatch_key(
+            func.name(), "CompositeImplicitAutograd"
+        ) and not func._schema.name.startswith("c10d::"):
+            return self._decomposing(func)
+        return self.operators.handler(func)
+
+    def _decomposing(self, func: Any) -> Any:
+        """Composite operators arrive whole in inference mode; their parts are what counts."""
+
+        def run(args: Any, kwargs: Any) -> Any:
+            with self:
+                return func.decompose(*args, **kwargs)
+
+        self.handlers[func] = run
+        return run

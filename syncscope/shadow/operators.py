@@ -1,0 +1,462 @@
+"""What the shadow GPU does with each aten operator: decided once per overload, then cached.
+
+A handler is a function (args, kwargs) -> result. Which one an overload gets follows from
+its schema: makes a view, makes a tensor from nothing, moves data, or computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syncscope.shadow import clock, copying
+from syncscope.shadow.causes import cause_of
+from syncscope.shadow.clock import flops_of
+from syncscope.shadow.machine import Machine
+from syncscope.shadow.marks import (
+    ATTRIBUTE,
+    NO_STORAGE,
+    UNCLAIMED,
+    gpu_of,
+    mark_of,
+    set_mark,
+    storage_of,
+)
+
+Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+EffectsOf = Callable[..., tuple[Any, ...]]
+
+NO_KERNEL = frozenset(
+    {
+        "aten::empty",
+        "aten::empty_like",
+        "aten::empty_strided",
+        "aten::empty_permuted",
+        "aten::new_empty",
+        "aten::new_empty_strided",
+        "aten::_local_scalar_dense",
+        "aten::_linalg_check_errors",
+        "aten::resize_",
+        "aten::set_",
+        "aten::_unsafe_view",
+        "aten::_sparse_coo_tensor_with_dims_and_tensors",
+        "aten::_sparse_coo_tensor_unsafe",
+        "aten::_sparse_compressed_tensor_unsafe",
+        "aten::_coalesced_",
+        "aten::_nnz",
+        "aten::_dimI",
+        "aten::_dimV",
+        "aten::is_coalesced",
+        "aten::sparse_dim",
+        "aten::dense_dim",
+        "aten::is_same_size",
+        "aten::is_set_to",
+        "aten::record_stream",
+        "aten::_resize_output_",
+        "aten::_has_compatible_shallow_copy_type",
+    }
+)
+"""Operators that launch nothing themselves."""
+
+TAKES_HOST_TENSORS = (
+    "c10d::",
+    "profiler::",
+    "aten::_foreach",
+    "aten::_fused",
+    "aten::_amp_",
+    "aten::_pack_padded_sequence",
+    "aten::_ctc_loss",
+    "aten::tensor_split",
+    "aten::_cudnn",
+    "aten::lstm",
+    "aten::gru",
+    "aten::rnn_",
+    "aten::mkldnn_rnn",
+    "aten::set_",
+    "aten::segment_reduce",
+    "aten::_nested",
+    "aten::_validate",
+)
+"""Operators that accept host tensors next to the GPU's, as they do on CUDA."""
+
+INDEXING = ("index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_")
+"""Operators that upload host indices by themselves."""
+
+_DYNAMIC = torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape
+
+_IS_TENSOR: dict[type, bool] = {torch.Tensor: True, torch.nn.Parameter: True}
+
+
+def is_tensor(value: Any) -> bool:
+    """isinstance(value, torch.Tensor), cached per type."""
+    kind = type(value)
+    known = _IS_TENSOR.get(kind)
+    if known is None:
+        known = _IS_TENSOR[kind] = issubclass(kind, torch.Tensor)
+    return known
+
+
+def tensors_in(values: Any) -> list[torch.Tensor]:
+    """Tensors among arguments, one level of lists deep."""
+    found: list[torch.Tensor] = []
+    for value in values:
+        if is_tensor(value):
+            found.append(value)
+        elif type(value) is list or type(value) is tuple:
+            found.extend(item for item in value if is_tensor(item))
+    return found
+
+
+def takes_host_tensors(name: str) -> bool:
+    """Whether an operator accepts host tensors with dimensions next to the GPU's."""
+    return name.startswith(TAKES_HOST_TENSORS) or name.removeprefix("aten::") in INDEXING
+
+
+def returns_view(func: Any) -> bool:
+    """All results alias an argument that is not written."""
+    returns = func._schema.returns
+    return bool(returns) and all(
+        ret.alias_info is not None and not ret.alias_info.is_write for ret in returns
+    )
+
+
+def returns_fresh(func: Any) -> bool:
+    """Some result is a new tensor."""
+    return any(ret.alias_info is None for ret in func._schema.returns)
+
+
+class Operators:
+    """Builds and keeps a handler per overload, for one machine."""
+
+    def __init__(
+        self, machine: Machine, effects_of: EffectsOf, has_rule: Callable[[Any], bool]
+    ) -> None:
+        self.machine = machine
+        self.effects_of = effects_of
+        self.has_rule = has_rule
+        self.handlers: dict[Any, Handler] = {}
+        self._special: dict[str, Callable[[Any], Handler]] = {
+            "aten::_to_copy": lambda func: copying.to_copy(machine, func, self.compute(func)),
+            "aten::copy_": lambda func: copying.copy_(machine, func, self.compute(func)),
+            "aten::is_pinned": lambda func: copying.is_pinned,
+            "aten::_pin_memory": lambda func: copying.pin_memory(machine),
+            "aten::record_stream": lambda func: copying.nothing,
+            "c10d::barrier": lambda func: copying.barrier(machine, func),
+        }
+        for name in INDEXING:
+            self._special[f"aten::{name}"] = lambda func: copying.index(
+                machine, func, self.compute(func)
+            )
+
+    def handler(self, func: Any) -> Handler:
+        """The handler of an overload."""
+        name = func._schema.name
+        special = self._special.get(name)
+        if special is not None:
+            made = special(func)
+        elif name.startswith("profiler::"):
+            made = _plain(func)
+        elif returns_view(func):
+            made = self.view(func)
+        elif any(argument.name == "device" for argument in func._schema.arguments):
+            made = self.factory(func)
+        else:
+            made = self.compute(func)
+        self.handlers[func] = made
+        return made
+
+    def view(self, func: Any) -> Handler:
+        """Results share a storage with an argument, and so its mark."""
+        op = func._op
+        machine = self.machine
+        thread = machine.thread
+
+        def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            result = op(*args, **kwargs)
+            thread.now += clock.VIEW_NS
+            if machine.has_sparse:
+                device = max((gpu_of(tensor) for tensor in tensors_in(args)), default=-1)
+                if device >= 0:
+                    for tensor in tensors_in((result,)):
+                        if mark_of(tensor) is None:
+                            machine.place(tensor, device)
+            return result
+
+        return run
+
+    def factory(self, func: Any) -> Handler:
+        """Makes a tensor from sizes and values, perhaps like another tensor."""
+        op = func._op
+        machine = self.machine
+        name = func._schema.name
+        compute = self.compute(func)
+        kernel = name not in NO_KERNEL
+        zero = name in ("aten::zeros", "aten::zeros_like", "aten::new_zeros")
+
+        def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            device = kwargs.get("device")
+            like = is_tensor(args[0]) if args else False
+            if device is not None and device.type == "cuda":
+                index = machine.thread.device if device.index is None else device.index
+                machine.check_device(index)
+                kwargs = {**kwargs, "device": _CPU, "pin_memory": False}
+                if "pin_memory" not in names:
+                    del kwargs["pin_memory"]
+                result = op(*args, **kwargs)
+                machine.place(result, index)
+                machine.timeline.thread.now += clock.VIEW_NS
+                if kernel:
+                    machine.fill(name, index, result, zero)
+                return result
+            if like and (device is None or "pin_memory" not in kwargs):
+                return compute(args, kwargs)
+            if device is not None and device.type != "cpu":
+                return op(*args, **kwargs)
+            return host(args, kwargs)
+
+        names = {argument.name for argument in func._schema.arguments}
+
+        def host(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            pinned = kwargs.get("pin_memory")
+            if pinned:
+                kwargs = {**kwargs, "pin_memory": False}
+            result = op(*args, **kwargs)
+            machine.thread.now += clock.HOST_OP_NS
+            if "device" in kwargs and "pin_memory" not in kwargs and "pin_memory" in names:
+                set_mark(result, UNCLAIMED)
+            else:
+                set_mark(result, machine.host_mark(bool(pinned), depth=4))
+            return result
+
+        return run
+
+    def compute(self, func: Any) -> Handler:
+        """An operator that reads and writes tensors where they live."""
+        op = func._op
+        machine = self.machine
+        on_gpu = self._on_gpu(func)
+        on_host = self._on_host(func)
+        strict = not takes_host_tensors(func._schema.name)
+
+        def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            device = -1
+            host = flight = unclaimed = None
+            size = 0
+            for value in args:
+                kind = type(value)
+                known = _IS_TENSOR.get(kind)
+                if known is None:
+                    known = is_tensor(value)
+                if known:
+                    values: Any = (value,)
+                elif kind is list or kind is tuple:
+                    values = value
+                else:
+                    continue
+                for tensor in values:
+                    if not known and not is_tensor(tensor):
+                        continue
+                    try:
+                        mark = storage_of(tensor)._syncscope_mark  # type: ignore[attr-defined]
+                    except NO_STORAGE:
+                        mark = tensor.__dict__.get(ATTRIBUTE)
+                    if mark is None:
+                        host = host if tensor.dim() == 0 else tensor
+                        continue
+                    index = mark.gpu
+                    if index >= 0:
+                        if device >= 0 and index != device:
+                            machine.mixed(device, index)
+                        device = index
+                        size += tensor.nbytes
+                    elif index == -1:
+                        if tensor.dim():
+                            host = tensor
+                        if mark.flight is not None:
+                            flight = True
+                    else:
+                        unclaimed = True
+            if kwargs:
+                for tensor in tensors_in(kwargs.values()):
+                    index = gpu_of(tensor)
+                    if index >= 0:
+                        device = index
+            if device < 0:
+                return on_host(args, kwargs, host, flight, unclaimed)
+            if host is not None and strict:
+                machine.mixed(device, -1)
+            if unclaimed:
+                claim(machine, args, device)
+            return on_gpu(args, kwargs, device, size)
+
+        return run
+
+    def _on_gpu(self, func: Any) -> Callable[[tuple[Any, ...], dict[str, Any], int, int], Any]:
+        op = func._op
+        machine = self.machine
+        timeline = machine.timeline
+        roofline = timeline.roofline
+        thread = machine.thread
+        name = func._schema.name
+        full_name = func.name()
+        kernel = name not in NO_KERNEL
+        fresh = returns_fresh(func)
+        flops = flops_of(func)
+        effects_of = self._effects(func)
+        cause = cause_of(name)
+        dynamic = any(tag in func.tags for tag in _DYNAMIC)
+        ns_per_byte = roofline.ns_per_byte
+
+        def run(args: tuple[Any, ...], kwargs: dict[str, Any], device: int, size: int) -> Any:
+            try:
+                result = op(*args, **kwargs)
+            except NotImplementedError as error:
+                raise unsupported(full_name, error) from error
+            if fresh:
+                kind = type(result)
+                if kind is torch.Tensor:
+                    machine.place(result, device)
+                    size += result.nbytes
+                elif kind is tuple or kind is list:
+                    for item in result:
+                        if is_tensor(item):
+                            machine.place(item, device)
+                            size += item.nbytes
+                        elif type(item) is list:
+                            for inner in tensors_in(item):
+                                machine.place(inner, device)
+                                size += inner.nbytes
+            if kernel:
+                if flops is None:
+                    duration = clock.KERNEL_FIXED_NS + int(size * ns_per_byte)
+                else:
+                    duration = roofline.compute(size, flops(args, result), dtype_of(args))
+                if thread.capture is None:
+                    timeline.launch(device, name, duration)
+                else:
+                    thread.capture.add(op, args, kwargs, result, name, duration)
+            else:
+                thread.now += clock.VIEW_NS
+            if effects_of is not None:
+                effects = effects_of(func, args, kwargs, result, _lives_on_gpu)
+                if effects:
+                    machine.apply(device, effects, full_name, cause)
+            elif dynamic:
+                machine.note(full_name, "its output depends on data, and no rule says how")
+            return result
+
+        return run
+
+    def _effects(self, func: Any) -> EffectsOf | None:
+        """The rules for an overload; None if there are none."""
+        if not self.has_rule(func):
+            return None
+        rules = self.effects_of
+        if func._schema.name.removeprefix("aten::") not in INDEXING:
+            return rules
+
+        def without_uploads(*call: Any) -> tuple[Any, ...]:
+            return tuple(effect for effect in rules(*call) if effect.action != "h2d")
+
+        return without_uploads
+
+    def _on_host(self, func: Any) -> Callable[..., Any]:
+        op = func._op
+        machine = self.machine
+        thread = machine.thread
+        fresh = returns_fresh(func)
+        flops = flops_of(func)
+        name = func.name()
+        written = [
+            index
+            for index, argument in enumerate(func._schema.arguments)
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
+
+        def run(
+            args: tuple[Any, ...], kwargs: dict[str, Any], host: Any, flight: Any, unclaimed: Any
+        ) -> Any:
+            if flight:
+                check_flights(machine, args, written, name)
+            result = op(*args, **kwargs)
+            spent = clock.HOST_OP_NS
+            if type(result) is torch.Tensor and not result.is_sparse:
+                spent += int(2 * result.nbytes / clock.HOST_BYTES_PER_NS)
+            if flops is not None:
+                spent += int(flops(args, result) / clock.HOST_FLOPS_PER_NS)
+            thread.now += spent
+            if unclaimed:
+                settle(args, result, host, fresh)
+            return result
+
+        return run
+
+
+_CPU = torch.device("cpu")
+
+
+def _plain(func: Any) -> Handler:
+    op = func._op
+    return lambda args, kwargs: op(*args, **kwargs)
+
+
+def _lives_on_gpu(tensor: torch.Tensor) -> bool:
+    return gpu_of(tensor) >= 0
+
+
+def dtype_of(args: tuple[Any, ...]) -> torch.dtype:
+    """Type of the first tensor among the arguments."""
+    for value in args:
+        if is_tensor(value):
+            dtype: torch.dtype = value.dtype
+            return dtype
+    return torch.float32
+
+
+def unsupported(name: str, error: Exception) -> Exception:
+    """An operator whose kernel exists for CUDA only."""
+    from syncscope.errors import ShadowUnsupportedError
+
+    if "CPU" not in str(error):
+        return error
+    return ShadowUnsupportedError(
+        f"{name} has a kernel for CUDA only, so the shadow GPU cannot run it; "
+        "record this program on a machine with a GPU"
+    )
+
+
+def claim(machine: Machine, args: tuple[Any, ...], device: int) -> None:
+    """Tensors that C++ code made on the way turn out to live on the GPU."""
+    for tensor in tensors_in(args):
+        if mark_of(tensor) is UNCLAIMED:
+            set_mark(tensor, None)
+            machine.place(tensor, device)
+
+
+def settle(args: tuple[Any, ...], result: Any, host: Any, fresh: bool) -> None:
+    """Tensors that C++ code made on the way: on the host if they meet a host tensor."""
+    if host is not None:
+        for tensor in tensors_in(args):
+            if mark_of(tensor) is UNCLAIMED:
+                set_mark(tensor, None)
+    elif fresh:
+        for tensor in tensors_in((result,)):
+            if mark_of(tensor) is None:
+                set_mark(tensor, UNCLAIMED)
+
+
+def check_flights(
+    machine: Machine, args: tuple[Any, ...], written: list[int], name: str
+) -> None:
+    """Report host reads and writes of memory that a copy is still working on."""
+    for index, value in enumerate(args):
+        for tensor in tensors_in((value,)):
+            mark = mark_of(tensor)
+            if mark is None or mark.gpu != -1 or mark.flight is None:
+                continue
+            if index in written:
+                machine.check_write(mark, name)
+            else:
+                machine.check_read(mark, name)

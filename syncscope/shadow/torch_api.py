@@ -1,0 +1,230 @@
+"""Functions of the `torch` namespace that would reach for CUDA before the dispatcher does.
+
+Factories such as `torch.zeros(device="cuda")` arrive at the dispatch mode by themselves.
+`torch.tensor` and its kin move their data to the device inside C++, where nothing can see
+it, so they are replaced: they make a host tensor, then upload it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syncscope.shadow.marks import UNCLAIMED, Mark, gpu_of, mark_of, set_mark
+from syncscope.shadow.operators import tensors_in
+from syncscope.shadow.patching import Patches
+from syncscope.shadow.tensor_api import TensorApi, as_device, tensor_types
+
+_CPU = torch.device("cpu")
+
+
+def default_device() -> torch.device:
+    """Device of `with torch.device(...)` or `torch.set_default_device`, else the CPU."""
+    if not torch._C._len_torch_function_stack():
+        return _CPU
+    from torch.overrides import _get_current_function_mode_stack
+    from torch.utils._device import DeviceContext
+
+    for mode in reversed(_get_current_function_mode_stack()):
+        if isinstance(mode, DeviceContext):
+            return torch.device(mode.device)
+    return _CPU
+
+
+class TorchApi:
+    """Replacements that need the originals at hand."""
+
+    def __init__(self, tensor_api: TensorApi) -> None:
+        self.api = tensor_api
+        self.machine = tensor_api.machine
+        self._tensor = torch.tensor
+        self._as_tensor = torch.as_tensor
+        self._asarray = torch.asarray
+
+    def tensor(
+        self,
+        data: Any,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        pin_memory: bool = False,
+        **rest: Any,
+    ) -> torch.Tensor:
+        """`torch.tensor`: builds on the host, uploads with a wait."""
+        target = default_device() if device is None else as_device(device)
+        if isinstance(data, torch.Tensor) and device is None:
+            target = data.device
+        self.read_elements(data)
+        if target.type not in ("cuda", "cpu"):
+            return self._tensor(
+                data, dtype=dtype, device=device, requires_grad=requires_grad, **rest
+            )
+        made = self._tensor(data, dtype=dtype, device=_CPU, **rest)
+        source = gpu_of(data) if isinstance(data, torch.Tensor) else -1
+        set_mark_if_plain(made, self.machine, pin_memory)
+        if target.type == "cuda":
+            index = self.api.index(target)
+            if source != index:
+                mark_as(made, source, self.machine)
+                made = self.api.move(made, index, "torch.tensor", cause="literal_upload")
+        elif source >= 0:
+            made = self.api.move(made, -1, "torch.tensor")
+        return made.requires_grad_() if requires_grad else made
+
+    def as_tensor(self, data: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
+        """`torch.as_tensor`: shares what it can, uploads the rest with a wait."""
+        if isinstance(data, torch.Tensor):
+            target = data.device if device is None else as_device(device)
+            return data.to(target, dtype or data.dtype)
+        target = default_device() if device is None else as_device(device)
+        self.read_elements(data)
+        made = self._as_tensor(data, dtype=dtype, device=_CPU)
+        return self._uploaded(made, data, target, "torch.as_tensor")
+
+    def asarray(
+        self,
+        obj: Any,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        copy: Any = None,
+        requires_grad: bool = False,
+    ) -> torch.Tensor:
+        """`torch.asarray`, likewise."""
+        if isinstance(obj, torch.Tensor):
+            target = obj.device if device is None else as_device(device)
+            made = obj.to(target, dtype or obj.dtype, copy=bool(copy))
+            made = made if requires_grad else made.detach()
+            return made.requires_grad_(requires_grad)
+        target = default_device() if device is None else as_device(device)
+        made = self._asarray(obj, dtype=dtype, device=_CPU, copy=copy)
+        made = self._uploaded(made, obj, target, "torch.asarray")
+        return made.requires_grad_() if requires_grad else made
+
+    def _uploaded(
+        self, made: torch.Tensor, data: Any, target: torch.device, op: str
+    ) -> torch.Tensor:
+        if target.type != "cuda":
+            return made if target.type == "cpu" else made.to(target)
+        literal = isinstance(data, (list, tuple, int, float, bool, complex))
+        cause = "literal_upload" if literal else ""
+        return self.api.move(made, self.api.index(target), op, cause=cause)
+
+    def read_elements(self, data: Any) -> None:
+        """A list of GPU scalars is read element by element."""
+        if isinstance(data, (list, tuple)):
+            for item in data:
+                if isinstance(item, torch.Tensor):
+                    if gpu_of(item) >= 0:
+                        for element in item.flatten():
+                            torch.ops.aten._local_scalar_dense.default(element.detach())
+                elif isinstance(item, (list, tuple)):
+                    self.read_elements(item)
+
+
+def mark_as(tensor: torch.Tensor, gpu: int, machine: Any) -> None:
+    """Say where the values of a fresh tensor came from."""
+    if gpu >= 0:
+        set_mark(tensor, None)
+        machine.place(tensor, gpu)
+
+
+def set_mark_if_plain(tensor: torch.Tensor, machine: Any, pinned: bool) -> None:
+    """Note the origin of a host tensor that has no mark yet."""
+    mark = mark_of(tensor)
+    if mark is None or mark is UNCLAIMED or pinned:
+        set_mark(tensor, machine.host_mark(pinned, depth=3))
+
+
+def install(tensor_api: TensorApi, patches: Patches) -> None:
+    """Replace functions of `torch` and the legacy constructors of `torch.cuda`."""
+    api = TorchApi(tensor_api)
+    patches.put_function(torch, "tensor", api.tensor)
+    patches.put_function(torch, "as_tensor", api.as_tensor)
+    patches.put_function(torch, "asarray", api.asarray)
+    patches.put_function(torch, "get_device", gpu_of)
+    for name in ("sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor"):
+        patches.wrap(torch, name, lambda original: _sparse(api, original))
+    patches.wrap(torch, "from_dlpack", lambda original: _from_dlpack(api, original))
+    for name, dtype in tensor_types().items():
+        patches.put(torch.cuda, name, _constructor(api, dtype))
+    patches.wrap(
+        torch._C,
+        "_group_tensors_by_device_and_dtype",
+        lambda original: group_by_device_and_dtype,
+    )
+
+
+def _sparse(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Indices and values go to the device first; the constructor then takes them as they are."""
+
+    def build(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+        target = default_device() if device is None else as_device(device)
+        if device is None:
+            where = [gpu_of(item) for item in tensors_in(args)]
+            if any(index >= 0 for index in where):
+                target = api.machine.devices[max(where)]
+        if target.type != "cuda":
+            return original(*args, **kwargs, **({} if device is None else {"device": device}))
+        parts = [
+            api.as_tensor(part, device=target)
+            if isinstance(part, (list, torch.Tensor)) and not isinstance(part, torch.Size)
+            else part
+            for part in args
+        ]
+        made = original(*parts, **kwargs)
+        api.machine.place(made, api.api.index(target))
+        return made
+
+    return build
+
+
+def _from_dlpack(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
+    def convert(ext_tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original(ext_tensor, *args, **kwargs)
+        if isinstance(ext_tensor, torch.Tensor):
+            mark_as(made, gpu_of(ext_tensor), api.machine)
+        return made
+
+    return convert
+
+
+def _constructor(api: TorchApi, dtype: torch.dtype) -> Callable[..., Any]:
+    """`torch.cuda.FloatTensor(...)`: sizes make an uninitialized tensor, a sequence its values."""
+
+    def construct(*args: Any) -> torch.Tensor:
+        if len(args) == 1 and not isinstance(args[0], int):
+            return api.tensor(args[0], dtype=dtype, device="cuda")
+        return torch.empty(*(args or (0,)), dtype=dtype, device="cuda")
+
+    return construct
+
+
+def group_by_device_and_dtype(
+    tensorlistlist: list[list[torch.Tensor | None]], with_indices: bool = False
+) -> dict[tuple[torch.device, torch.dtype], tuple[list[list[Any]], list[int]]]:
+    """`torch._C._group_tensors_by_device_and_dtype` that sees shadow devices.
+
+    As there, the first list decides, and the order of groups is that of first appearance.
+    """
+    groups: dict[tuple[torch.device, torch.dtype], tuple[list[list[Any]], list[int]]] = {}
+    for index, first in enumerate(tensorlistlist[0]):
+        if first is None:
+            raise RuntimeError("Tensors of the first list of nested Tensor lists are supposed to "
+                               "be defined but the tensor is None")
+        key = (first.device, first.dtype)
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = ([[] for _ in tensorlistlist], [])
+        for target, column in zip(group[0], tensorlistlist, strict=True):
+            if column:
+                target.append(column[index])
+        if with_indices:
+            group[1].append(index)
+    return groups
+
+
+__all__ = ["Mark", "TorchApi", "default_device", "install"]

@@ -1,0 +1,228 @@
+"""The HTML report as text: self-contained, stable, and safe whatever names contain."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from syncscope.errors import UsageError
+from syncscope.recording.manifest import CollectorStatus, Exit, Thread
+from syncscope.records import Advice, StackFrame
+from syncscope.reports.html_report import render_html, write_html
+
+HOSTILE = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"' {{ 7 * 7 }} "
+    "<!-- ]]> & \x00\x1b[31m\x07\r\n\u2028\u2029\u202e 🎉 \udcff"
+)
+
+
+class Elements(HTMLParser):
+    """Collects the start tags of a document and its text outside scripts and styles."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags = []
+        self.text = []
+        self._raw = False
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._raw = tag in ("script", "style")
+
+    def handle_endtag(self, tag):
+        self._raw = False
+
+    def handle_data(self, data):
+        if not self._raw:
+            self.text.append(data)
+
+
+def parsed(html):
+    elements = Elements()
+    elements.feed(html)
+    return elements
+
+
+def without_plotly(html):
+    return "".join(
+        script
+        for script in re.split(r"(?s)(<script>.*?</script>)", html)
+        if len(script) < 1_000_000
+    )
+
+
+def timeline_data(html):
+    return json.loads(re.search(r'(?s)id="timeline-data">(.*?)</script>', html)[1])
+
+
+def hostile_analysis(analyses, text):
+    """An analysis in which every text is this one."""
+    site = analyses.make_site(
+        id=text, file=text, function=text, expression=text, library_line=text, owner=text,
+        op=text, kind=text, direction=text, cause=text, verdict=text,
+        advice=Advice(text, text, text), stack=(StackFrame(text, 1, text),),
+        line=1, end_line=1, column=1, end_column=8,
+    )  # fmt: skip
+    summary = analyses.make_summary(
+        site, replace(site, id="unflagged", flagged=False), argv=(text, text), device=text,
+        torch=text, overhead={text: 1.0},
+    )  # fmt: skip
+    gpu = replace(summary.gpu[0], idle_by_cause_ns={text: 10})
+    manifest = analyses.make_manifest(
+        argv=(text, text), run_id=text, versions={text: text}, notes=(text,),
+        collectors=(CollectorStatus(text, text, text, 3),), threads=(Thread(0, text),),
+        exit=Exit(1, text), overhead={text: 1.0},
+    )  # fmt: skip
+    return analyses.make_analysis(
+        replace(summary, gpu=(gpu,)),
+        manifest,
+        # Arrow strings, unlike those of manifests and arguments, are always valid Unicode.
+        calls=[(0, 5, 10, "", text.replace("\udcff", ""), "sync", "", 4, True, False)],
+        activity=[(0, 7, 5, 10, "kernel", text.replace("\udcff", ""), "", "", -1, 1)],
+        gaps=[(0, 10, 20, "sync", "")],
+        sources={text: text},
+    )
+
+
+@pytest.fixture(scope="module")
+def report(analyses):
+    return render_html(analyses.plausible_analysis(steps=8))
+
+
+def test_the_same_analysis_gives_the_same_bytes(analyses, report):
+    assert render_html(analyses.plausible_analysis(steps=8)) == report
+
+
+def test_another_process_gives_the_same_bytes(analyses, report):
+    """Nothing may depend on the order of sets, which differs between processes."""
+    program = (
+        "import hashlib, importlib.util, sys\n"
+        "spec = importlib.util.spec_from_file_location('a', sys.argv[1])\n"
+        "module = importlib.util.module_from_spec(spec)\n"
+        "sys.modules['a'] = module\n"
+        "spec.loader.exec_module(module)\n"
+        "from syncscope.reports.html_report import render_html\n"
+        "sys.stdout.buffer.write(render_html(module.plausible_analysis(steps=8)).encode())\n"
+    )
+    command = [sys.executable, "-c", program, analyses.__file__]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == report.encode()
+
+
+def test_plotly_is_embedded_exactly_once(report):
+    assert len(re.findall(r"\* plotly\.js v\d", report)) == 1
+
+
+def test_plotly_is_left_out_when_there_is_nothing_to_draw(analyses):
+    html = render_html(analyses.make_analysis())
+    assert len(html) < 200_000
+    assert "No events were recorded that could be drawn." in html
+
+
+def test_nothing_is_fetched_from_anywhere(report):
+    own = without_plotly(report)
+    for tag, attributes in parsed(own).tags:
+        assert not {"src", "srcset", "action", "formaction", "poster"} & set(attributes), tag
+        assert tag not in ("link", "iframe", "object", "embed", "base", "form"), tag
+        assert attributes.get("href", "#").startswith("#")
+    assert not re.search(r"@import|url\(|https?:", own)
+
+
+def test_the_policy_allows_only_the_scripts_that_are_there(report):
+    metas = [a for tag, a in parsed(without_plotly(report)).tags if tag == "meta"]
+    policy = next(a["content"] for a in metas if a.get("http-equiv"))
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert policy.count("'sha256-") == report.count("<script>") == 3
+    assert "unsafe-inline" not in policy.split("style-src")[0]
+
+
+def test_there_are_no_inline_handlers(report):
+    for _, attributes in parsed(without_plotly(report)).tags:
+        assert not [name for name in attributes if name.startswith("on")]
+
+
+def test_what_the_report_has_to_show_is_there(report):
+    text = " ".join("".join(parsed(without_plotly(report)).text).split())
+    for expected in (
+        "GPU idle 31 % of a 24.1 ms step; 3 lines can give back up to 6.2 ms",
+        "upper bound: at most 26 % less",
+        "206 of 212 blocking calls, 0 lost",
+        "scalar readback",
+        "running += loss.detach()",
+        "the host waits for the GPU",
+        "libnvidia-ml.so.1 was not found",
+        "syncscope run train.py --epochs 1",
+        "Call stack, innermost first",
+        "1 more place waits or copies as it should; not flagged",
+        "2025-12-02 00:00:00 UTC",
+    ):
+        assert expected in text
+    assert "<mark>loss.item()</mark>" in report
+    assert '<details class="site" id="site-1">' in report
+
+
+def test_a_simulated_report_says_estimated_at_every_part(analyses):
+    site = analyses.make_site()
+    summary = analyses.make_summary(site, simulated=True)
+    html = render_html(analyses.make_analysis(summary, gaps=[(0, 1, 9, "sync", "s1")]))
+    text = " ".join("".join(parsed(without_plotly(html)).text).split())
+    for expected in (
+        "Estimated · shadow GPU", "Step time (estimated)", "step, estimated", "ms a step, est.",
+        "Timeline (estimated)", "shadow GPU, modelled on NVIDIA H200", "--device shadow",
+    ):  # fmt: skip
+        assert expected in text
+    assert timeline_data(html)["simulated"] is True
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "x" * 10_000, "", " ", "🎉" * 3_000, "%{x}<b>$&"])
+def test_hostile_texts_become_no_elements(analyses, text):
+    html = render_html(hostile_analysis(analyses, text))
+    html.encode("utf-8")
+    harmless = render_html(hostile_analysis(analyses, "plain text"))
+    found, expected = ({tag for tag, _ in parsed(without_plotly(h)).tags} for h in (html, harmless))
+    assert found <= expected
+    assert html.count("<script") == harmless.count("<script")
+    assert html.count("</script") == harmless.count("</script")
+    assert len(without_plotly(html)) < 200_000
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u2028\u2029\u202e]", without_plotly(html))
+    assert ("{{ 7 * 7 }}" in html) == ("{{" in text)
+    timeline_data(html)
+
+
+def test_thousands_of_sites_stay_readable(analyses):
+    sites = [analyses.make_site(id=f"s{n}", line=20) for n in range(3_000)]
+    html = render_html(analyses.make_analysis(analyses.make_summary(*sites)))
+    assert html.count('<details class="site"') == 400
+    assert "2600 more flagged places are in summary.json." in html
+    assert len(html) < 3_000_000
+
+
+def test_a_trace_offers_no_command_to_record_it_again(analyses):
+    summary = analyses.make_summary(analyses.make_site(), imported=True)
+    html = render_html(analyses.make_analysis(summary))
+    assert "Record it again" not in html
+    assert "not known: imported trace" in html
+
+
+def test_the_file_on_disk_is_the_rendered_text(analyses, tmp_path):
+    write_html(analyses.make_analysis(), tmp_path / "report.html")
+    written = (tmp_path / "report.html").read_bytes().decode("utf-8")
+    assert written == render_html(analyses.make_analysis())
+
+
+def test_a_report_that_cannot_be_written_is_a_clear_error(analyses, tmp_path):
+    with pytest.raises(UsageError, match=r"cannot be written to .*missing.*No such file"):
+        write_html(analyses.make_analysis(), tmp_path / "missing" / "report.html")
+
+
+def test_text_and_json_reports_do_not_load_plotly():
+    program = (
+        "import sys, syncscope.reports.text_report, syncscope.reports.json_report\n"
+        "sys.exit('plotly' in sys.modules or 'jinja2' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

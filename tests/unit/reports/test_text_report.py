@@ -1,0 +1,141 @@
+"""The terminal report: carets, widths, encodings, hostile names."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from syncscope.reports.text_report import print_short_summary, print_text, render_text
+
+
+def carets_of(text):
+    """(code line, caret line) of each marked line, without gutters."""
+    lines = text.split("\n")
+    return [
+        (lines[i].split("│ ", 1)[1], line.split("│ ", 1)[1])
+        for i, line in enumerate(lines[1:])
+        if line.strip(" │^") == "" and "^" in line
+    ]
+
+
+def short(analysis, **options):
+    console = Console(file=io.StringIO(), **options)
+    print_short_summary(analysis, console)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_carets_stand_under_the_expression_at_any_width(analyses, width):
+    source = "\n" * 19 + "\t\ttotal = " + "名前 + " * 20 + "loss.item() + " + "x + " * 20
+    column = source.split("\n")[19].index("loss") + 1
+    site = analyses.make_site(column=column, end_column=column + 11)
+    text = render_text(
+        analyses.make_analysis(analyses.make_summary(site), sources={"train.py": source}),
+        width=width,
+    )
+    [(code, carets)] = carets_of(text)
+    before = code[: code.index("loss.item()")]
+    assert cell_len(before) == carets.index("^")
+    assert carets.count("^") == len("loss.item()")
+    assert cell_len(code) <= width
+
+
+def test_every_line_of_an_expression_is_underlined_up_to_three(analyses):
+    source = "f(\n  a,\n  b,\n  c,\n)"
+    site = analyses.make_site(line=1, end_line=5, column=1, end_column=2)
+    text = render_text(
+        analyses.make_analysis(analyses.make_summary(site), sources={"train.py": source})
+    )
+    assert [carets.strip() for _, carets in carets_of(text)] == ["^^", "^^", "^^"]
+    assert "│ …" in text
+
+
+def test_without_source_the_expression_stands_alone(analyses):
+    text = render_text(analyses.make_analysis(sources={}))
+    assert "loss.item()" in text
+    assert "^" not in text
+
+
+def test_the_report_says_what_where_how_much_and_what_to_do(analyses):
+    text = render_text(analyses.plausible_analysis())
+    for expected in (
+        "3 lines can give back up to 6.2 ms",
+        "train.py:20 in train  fix, up to 3.1 ms a step",
+        "per step: 1 time, host blocked 2.20 ms, exposed idle 3.10 ms",
+        "→ Accumulate on the GPU, read once",
+        "        running += loss.detach()",
+        "inside a library, at torch/amp/grad_scaler.py:512",
+        "! Not recorded: NVML failed",
+        "Charged to a line: 97 % (206 of 212 blocking calls, 0 lost)",
+        "Not recorded by: dispatcher, NVML",
+    ):
+        assert expected in text
+
+
+def test_only_the_top_sites_are_shown_and_the_rest_is_counted(analyses):
+    sites = [analyses.make_site(id=f"s{n}", line=n + 1, end_line=n + 1) for n in range(14)]
+    text = render_text(analyses.make_analysis(analyses.make_summary(*sites)), top=10)
+    assert text.count("fix, up to") == 10
+    assert "4 more flagged places not shown." in text
+
+
+def test_unsafe_sites_come_first_though_they_cost_nothing(analyses):
+    race = analyses.make_site(id="r", line=3, verdict="unsafe", kind="race", exposed_idle_ns=0)
+    text = render_text(analyses.make_analysis(analyses.make_summary(analyses.make_site(), race)))
+    assert " 1. train.py:3" in text
+
+
+def test_nothing_flagged_is_said(analyses):
+    text = render_text(analyses.make_analysis(analyses.make_summary()))
+    assert "Nothing worth fixing: no line was flagged." in text
+
+
+def test_names_are_neither_markup_nor_terminal_commands(analyses):
+    name = "[bold red]x[/]\x1b[2J\x07\r\n:smile:.py"
+    site = analyses.make_site(file=name, function=name, expression=name, op=name)
+    text = render_text(
+        analyses.make_analysis(analyses.make_summary(site, argv=(name,)), sources={name: name})
+    )
+    assert r"[bold red]x[/]\x1b[2J\x07\r\n:smile:.py:20 in [bold red]x[/]" in text
+    assert not set(text) & {"\x1b", "\x07", "\r"}
+
+
+def test_colours_are_only_there_when_asked_for(analyses):
+    analysis = analyses.plausible_analysis(steps=2)
+    assert "\x1b[" not in render_text(analysis)
+    assert "\x1b[" in render_text(analysis, color=True)
+
+
+def test_no_line_ends_in_spaces(analyses):
+    text = render_text(analyses.plausible_analysis(steps=2))
+    assert not [line for line in text.split("\n") if line.endswith(" ")]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_any_encoding_of_the_output_will_do(analyses, encoding):
+    output = io.BytesIO()
+    console = Console(file=io.TextIOWrapper(output, encoding=encoding), width=80)
+    site = analyses.make_site(file="名/é.py", expression="名.item()")
+    print_text(analyses.make_analysis(analyses.make_summary(site)), console)
+    console.file.flush()
+    assert output.getvalue().decode(encoding)
+
+
+def test_the_short_summary_is_the_verdict_and_three_lines(analyses):
+    text = short(analyses.plausible_analysis(), width=120)
+    assert text.split("\n") == [
+        "GPU idle 31 % of a 24.1 ms step; 3 lines can give back up to 6.2 ms; "
+        "3 more syncs are harmless.",
+        "  train.py:20  loss.item()  up to 3.1 ms a step",
+        "  train.py:13  scores[keep]  up to 1.65 ms a step",
+        "  train.py:8  images.to(device)  up to 1.45 ms a step",
+        "",
+    ]
+
+
+def test_the_short_summary_of_a_clean_run_is_one_line(analyses):
+    summary = analyses.with_idle(analyses.make_summary(), 0.01, "sync")
+    assert short(analyses.make_analysis(summary), width=120).count("\n") == 1
