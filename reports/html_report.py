@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,9 @@ def _static(name: str) -> str:
 
 
 def _plotly_js() -> str:
-    # Imported here: it takes a second, and the text and JSON reports need none of it.
-    from plotly.offline import get_plotlyjs
+    # The import adds warning filters, which the program that is profiled must not find.
+    with warnings.catch_warnings():
+        from plotly.offline import get_plotlyjs
 
     text: str = get_plotlyjs()
     # A browser reads both as line feeds, and would then refuse the script by its hash.

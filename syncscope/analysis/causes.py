@@ -149,7 +149,7 @@ def _is_index_readback(finding: Finding) -> bool:
 
 
 def _is_mask_read(finding: Finding) -> bool:
-    if not finding.is_readback:
+    if finding.group.kind == "transfer":
         return False
     subscript = isinstance(finding.expression.node, ast.Subscript | ast.AugAssign)
     return subscript or bool({finding.op, finding.expression.called} & _MASKING)

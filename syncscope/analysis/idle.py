@@ -82,16 +82,16 @@ def explain_gaps(
         lane = _lane(calls, host, None if manifest.imported and not lanes else group)
         drains = found[mine] & ~ahead[mine]
         cause[mine], call[mine] = _dominant(lane, low[mine], high[mine], drains, default[mine])
-    held = ahead & (ends - began > _latency_bound(ends - began, ahead))
+    held = ahead & (ends - began > _latency_bound((ends - began)[found & ~ahead]))
     held &= int64(launch, "end_ns") <= starts
     cause[held], call[held] = _DEPENDENCY, -1
     return gaps.assign(cause=np.array(CAUSES_OF_IDLE, dtype=object)[cause], call=call)
 
 
-def _latency_bound(latency: Ints, ahead: Bools) -> float:
-    """Twice the time that launches usually take here, at least LAUNCH_LATENCY_NS."""
-    usual = float(np.quantile(latency[ahead], 0.25)) if ahead.any() else 0.0
-    return max(2.0 * usual, float(LAUNCH_LATENCY_NS))
+def _latency_bound(latency: Ints) -> float:
+    """Twice the time that launches to an idle device usually take here, within limits."""
+    usual = float(np.median(latency)) if len(latency) else 0.0
+    return float(np.clip(2.0 * usual, LAUNCH_LATENCY_NS, 5 * LAUNCH_LATENCY_NS))
 
 
 def _launches(gaps: pd.DataFrame, activity: pd.DataFrame, runtime: pd.DataFrame) -> pd.DataFrame:

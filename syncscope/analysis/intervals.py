@@ -54,7 +54,8 @@ def covered(starts: Ints, ends: Ints, over_starts: Ints, over_ends: Ints) -> Int
         spill = np.append(over_ends, 0)[index - 1] - points
         return np.asarray(total[index] - np.where(index > 0, np.maximum(spill, 0), 0))
 
-    return np.maximum(before(ends) - before(starts), 0)
+    inside: Ints = np.maximum(before(ends) - before(starts), 0)
+    return inside
 
 
 def clip(

@@ -96,7 +96,7 @@ def _forgive_clocks(event: Ints, waits: pd.DataFrame, hooks: pd.DataFrame) -> No
 
     The clocks of hooks and runtime calls may disagree by CLOCK_TOLERANCE_NS.
     """
-    empty = hooks[~hooks.index.isin(event)]
+    empty = hooks[~hooks.index.isin(event) & ~hooks["twin"] & _waits_by_hook(hooks)]
     free = np.flatnonzero((event < 0) & waits["blocking"].to_numpy())
     near = owners(waits.iloc[free], empty, CLOCK_TOLERANCE_NS)
     event[free[near >= 0]] = near[near >= 0]

@@ -52,29 +52,42 @@ class Recording:
         return texts
 
     def _read(self, name: str) -> pd.DataFrame:
-        schema = arrow_schema(name)
-        base = self.folder / "rank-0" / name
         try:
-            if base.with_suffix(".parquet").exists():
-                table = pq.read_table(base.with_suffix(".parquet"))
-            elif base.with_suffix(".arrows").exists():
-                batches = list(read_stream_batches(base.with_suffix(".arrows")))
-                table = pa.Table.from_batches(batches, batches[0].schema if batches else schema)
-            else:
-                table = schema.empty_table()
-        except (OSError, pa.ArrowException) as error:
-            reason = str(error).splitlines()[0]
+            table = self._load(name)
+            present = set(table.column_names)
+        except _DAMAGE as error:
             raise RecordingError(
-                f"the table {name} of {self.folder} is damaged: {reason}"
+                f"the table {name} of {self.folder} is damaged: {_first_line(error)}"
             ) from None
-        missing = [column for column in columns(name) if column not in table.column_names]
+        missing = [column for column in columns(name) if column not in present]
         if missing:
             raise RecordingError(f"the table {name} of {self.folder} lacks the column {missing[0]}")
         try:
-            frame: pd.DataFrame = table.select(list(columns(name))).cast(schema).to_pandas()
-            return frame
-        except (pa.ArrowException, ValueError) as error:  # ValueError: nulls where none may be
-            reason = str(error).splitlines()[0]
+            selected = table.select(list(columns(name))).cast(arrow_schema(name))
+            frame: pd.DataFrame = selected.to_pandas()
+        except _DAMAGE as error:
             raise RecordingError(
-                f"the table {name} of {self.folder} has columns of another type: {reason}"
+                f"the table {name} of {self.folder} has columns of another type: "
+                f"{_first_line(error)}"
             ) from None
+        return frame
+
+    def _load(self, name: str) -> pa.Table:
+        base, schema = self.folder / "rank-0" / name, arrow_schema(name)
+        if base.with_suffix(".parquet").exists():
+            return pq.read_table(base.with_suffix(".parquet"))
+        if base.with_suffix(".arrows").exists():
+            batches = list(read_stream_batches(base.with_suffix(".arrows")))
+            return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
+        return schema.empty_table()
+
+
+_DAMAGE = (OSError, pa.ArrowException, ValueError, MemoryError)
+"""What pyarrow raises for damaged files; ValueError for nulls and for text that is none.
+
+MemoryError: a damaged length asks for any amount of memory.
+"""
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -171,7 +171,7 @@ def read_stream_batches(path: Path) -> Iterator[pa.RecordBatch]:
             reader = pa.ipc.open_stream(file)
             while True:
                 yield reader.read_next_batch()
-        except (StopIteration, pa.ArrowInvalid, OSError):
+        except (StopIteration, pa.ArrowException, OSError, ValueError, MemoryError):
             return
 
 

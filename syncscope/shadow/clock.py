@@ -9,6 +9,8 @@ plus a fixed time on the device.
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -130,9 +132,7 @@ def flops_of(func: Any) -> Callable[[Sequence[Any], Any], int] | None:
         return known
     if "flash_attention_for_cpu" in func._schema.name:
         return _attention
-    from torch.utils.flop_counter import flop_registry
-
-    formula = flop_registry.get(func._overloadpacket)
+    formula = _flop_registry().get(func._overloadpacket)
     if formula is None:
         return None
 
@@ -143,6 +143,19 @@ def flops_of(func: Any) -> Callable[[Sequence[Any], Any], int] | None:
             return 0
 
     return count
+
+
+@functools.cache
+def _flop_registry() -> dict[Any, Any]:
+    """PyTorch's formulas; its module complains on import when there is no Triton."""
+    logger = logging.getLogger("torch.utils.flop_counter")
+    before, logger.disabled = logger.disabled, True
+    try:
+        from torch.utils.flop_counter import flop_registry
+    finally:
+        logger.disabled = before
+    registry: dict[Any, Any] = flop_registry
+    return registry
 
 
 def _attention(args: Sequence[Any], result: Any) -> int:

@@ -76,8 +76,9 @@ def _to_sparse(call: Call) -> Effects:
     sparse_dim = call.arg(1, "sparse_dim", None)
     if not isinstance(sparse_dim, int) or sparse_dim == tensor.dim():
         return (read(4),)
-    found = isinstance(call.result, torch.Tensor) and call.result._nnz()
-    return trace("D4 3*S D4 S") if found else (read(4),)
+    if isinstance(call.result, torch.Tensor) and not call.result._nnz():
+        return (read(4),)
+    return trace("D4 3*S D4 S")
 
 
 def _to_sparse_compressed(call: Call) -> Effects:

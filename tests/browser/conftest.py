@@ -49,52 +49,64 @@ def analyses() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def browser():
-    """Chromium without a window; it lives as long as a file of tests."""
+def browser_page():
+    """One page without a network for a file of tests: it compiles plotly.js only once."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
+        context = chromium.new_context(offline=True, reduced_motion="reduce")
+        yield context.new_page()
         chromium.close()
 
 
 @pytest.fixture
-def opened(browser, tmp_path) -> Iterator[Callable]:
-    """Open the report of an analysis; at the end, fail on any error or request it caused."""
+def opened(browser_page, tmp_path) -> Iterator[Callable]:
+    """Open the report of an analysis; at the end, fail on any error or request it caused.
+
+    What it caused is the list `opened.trouble`: a test that provokes it clears it.
+    """
     from syncscope.reports.html_report import write_html
 
+    page = browser_page
     trouble: list[str] = []
-    contexts = []
+    report = tmp_path / "report.html"
 
-    def open_report(analysis, **options):
-        path = tmp_path / f"report-{len(contexts)}.html"
-        write_html(analysis, path)
-        context = browser.new_context(
-            offline=True, viewport={"width": 1366, "height": 900}, reduced_motion="reduce",
-            **options,
-        )  # fmt: skip
-        contexts.append(context)
-        page = context.new_page()
-        own = path.as_uri()
-        page.on(
-            "request",
-            lambda request: trouble.append(f"request: {request.url}")
-            if request.url.split("#")[0] != own and not request.url.startswith(("data:", "blob:"))
-            else None,
-        )
-        page.on("pageerror", lambda error: trouble.append(f"error: {error}"))
-        page.on(
-            "console",
-            lambda message: trouble.append(f"console: {message.text}")
-            if message.type in ("error", "warning")
-            else None,
-        )
-        page.on("dialog", lambda dialog: (trouble.append("dialog"), dialog.dismiss()))
-        page.goto(own)
+    def on_request(request) -> None:
+        own = request.url.split("#")[0] == report.as_uri()
+        if not own and not request.url.startswith(("data:", "blob:")):
+            trouble.append(f"request: {request.url}")
+
+    def on_console(message) -> None:
+        if message.type in ("error", "warning"):
+            trouble.append(f"console: {message.text}")
+
+    def on_error(error) -> None:
+        trouble.append(f"error: {error}")
+
+    def on_dialog(dialog) -> None:
+        trouble.append("dialog")
+        dialog.dismiss()
+
+    listeners = {
+        "request": on_request,
+        "console": on_console,
+        "pageerror": on_error,
+        "dialog": on_dialog,
+    }
+
+    def open_report(analysis, scheme="light"):
+        write_html(analysis, report)
+        page.set_viewport_size({"width": 1366, "height": 900})
+        page.emulate_media(media="screen", color_scheme=scheme)
+        page.goto(report.as_uri())
         return page
 
+    for event, listener in listeners.items():
+        page.on(event, listener)
+    open_report.trouble = trouble
     yield open_report
-    for context in contexts:
-        context.close()
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
+    page.goto("about:blank")
     assert trouble == []

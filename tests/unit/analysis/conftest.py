@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from syncscope.recording.manifest import CollectorStatus, Device, Manifest, Thread, Window
 from syncscope.recording.reader import Recording
@@ -164,6 +166,12 @@ class RecordingBuilder:
             (self.folder / copies[name]).write_text(text)
         writer.close(replace(self.manifest, sources=copies))
         return Recording(self.folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hypothesis_is_set_up() -> None:
+    """At its first test hypothesis hangs a callback into gc: before anyone compares those."""
+    given(st.none())(lambda value: None)()
 
 
 @pytest.fixture

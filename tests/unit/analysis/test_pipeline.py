@@ -34,7 +34,7 @@ def test_a_readback_in_a_loop_is_one_site_that_owns_the_idle_time(builder: Any) 
     assert (site.kind, site.direction, site.cause) == ("sync", "d2h", "scalar_readback")
     assert (site.count, site.per_step, site.size_bytes) == (4, 1.0, 16)
     assert site.blocked_ns == 4 * 510 * US
-    # three gaps of 408 us follow a readback; the last one ends with the window and is its too
+    # three gaps of 408 us end with the next step's kernel; the last ends with the window
     assert site.exposed_idle_ns == 3 * 408 * US
     assert site.savings_ns_per_step == 408 * US
     assert site.flagged

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncscope.errors import RecordingError, SyncscopeError, UsageError
@@ -278,11 +278,11 @@ def test_stacks_of_a_trace_that_torch_wrote(imported: ImportEvents) -> None:
     ]
     recording = imported(*events, *waits, **trace)
     blocking, stacks = recording.table("blocking"), recording.table("stacks")
-    names = recording.table("frames").set_index("frame_id")
-    paths = [
-        [f"{names.at[i, 'file']}:{names.at[i, 'line']} {names.at[i, 'owner']}" for i in ids]
-        for ids in stacks["frame_ids"]
+    places = [
+        f"{row['file']}:{row['line']} {row['owner']}"
+        for row in recording.table("frames").to_dict("records")
     ]
+    paths = [[places[frame_id] for frame_id in ids] for ids in stacks["frame_ids"]]
     module = ["torch/nn/modules/module.py:1782 torch"]
     assert paths == [
         ["train.py:4 user", "train.py:14 user", *module, "train.py:22 user", "train.py:29 user"],
@@ -413,6 +413,7 @@ def test_a_bad_file_gives_one_line_and_leaves_nothing(case: str, tmp_path: Path)
     assert not (tmp_path / "run").exists()
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_torn_trace_is_never_taken_for_a_whole_one(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -1,0 +1,277 @@
+"""Does the shadow GPU block where an H200 does? Asked of PyTorch's own operator database.
+
+Runs every operator of `torch.testing`'s op_db under the shadow GPU, in the way in which
+tests/data/truth was recorded on an H200, and compares the recording that the shadow GPU
+writes with it: calls that synchronize and copies in either direction, sample by sample.
+Then runs the same samples on the plain CPU and compares the results bit for bit.
+
+    python benchmarks/op_db_agreement.py                the truth: one dtype, 6 samples
+    python benchmarks/op_db_agreement.py --all-dtypes   all dtypes, up to 40 samples
+
+Exits with 1 when agreement is below the targets. Samples are matched by their number: where
+another version of PyTorch has other samples, they disagree for no fault of the shadow GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from syncscope.callsite import StackTable
+from syncscope.context import CaptureContext
+from syncscope.shadow.gpu import ShadowGpu
+
+TRUTH = Path(__file__).parent.parent / "tests" / "data" / "truth"
+FIRST_DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
+UNINITIALISED = ("empty", "new_empty", "resize_", "resize_as_")
+BLOCKING_TARGET, COUNT_TARGET = 0.995, 0.98
+
+REASONS = {
+    "_efficient_attention_forward": "has no CPU kernel: the shadow GPU cannot run it",
+    "jiterator": "CUDA source code: the shadow GPU cannot run it",
+    "linalg.eig": "iterations depend on the matrix",
+    "linalg.ldl_factor": "pivot searches depend on the matrix",
+    "linalg.pinv.singular": "Jacobi sweeps depend on the matrix",
+    "linalg.matrix_exp": "the polynomial depends on the matrix",
+    "matrix_exp": "the polynomial depends on the matrix",
+}
+"""Operators whose counts nobody can know beforehand, or that need a real GPU."""
+
+Counts = tuple[int, int, int]
+"""Synchronizing calls, copies to the device, copies to the host."""
+
+
+@dataclass
+class Rows:
+    """Stands in for the recording's writer: keeps rows in memory."""
+
+    tables: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+
+    def rows(self, table: str) -> list[Any]:
+        """The list that collectors append to."""
+        return self.tables[table]
+
+    def counts(self) -> Counts:
+        """What has been recorded so far."""
+        copies = Counter(row.direction for row in self.tables["activity"] if row.kind == "memcpy")
+        waits = sum("Synchronize" in row.name for row in self.tables["runtime"])
+        return waits, copies["h2d"], copies["d2h"]
+
+    def clear(self) -> None:
+        """Forget everything; collectors keep the lists."""
+        for rows in self.tables.values():
+            rows.clear()
+
+
+@dataclass
+class Outcome:
+    """One sample of one operator: what the shadow GPU recorded, or why it could not."""
+
+    operator: Any
+    dtype: torch.dtype
+    number: int
+    sample: Any
+    counts: Counts | None = None
+    result: Any = None
+    error: str = ""
+    calls: tuple[str, ...] = ()
+
+
+def dtypes_of(operator: Any, every: bool) -> list[torch.dtype]:
+    """The first dtype, as in the truth, or all of them."""
+    supported = operator.supported_dtypes("cuda")
+    first = [dtype for dtype in FIRST_DTYPES if dtype in supported][:1]
+    if not every:
+        return first
+    return first + sorted((d for d in supported if d not in first), key=str)
+
+
+def observe(operators: list[Any], every: bool, limit: int) -> Iterator[Outcome]:
+    """Run the operators' samples under the shadow GPU, each twice, and count the second."""
+    rows = Rows()
+    context = CaptureContext(writer=rows, stacks=StackTable())  # type: ignore[arg-type]
+    shadow = ShadowGpu(context)
+    shadow.start()
+    try:
+        for operator in operators:
+            for dtype in dtypes_of(operator, every):
+                yield from observe_one(operator, dtype, limit, rows)
+    finally:
+        shadow.stop()
+
+
+def observe_one(operator: Any, dtype: torch.dtype, limit: int, rows: Rows) -> Iterator[Outcome]:
+    """The first samples of one operator and dtype."""
+    torch.manual_seed(1)
+    samples = operator.sample_inputs("cuda", dtype, requires_grad=False)
+    try:
+        for number, sample in zip(range(limit), samples, strict=False):
+            yield observed(Outcome(operator, dtype, number, sample), rows)
+    except Exception as error:  # noqa: BLE001  # whatever a sample generator may raise
+        yield Outcome(operator, dtype, 0, None, error=f"making samples: {error!r}"[:160])
+
+
+def observed(outcome: Outcome, rows: Rows) -> Outcome:
+    """Call an operator twice and count the second call."""
+    sample = outcome.sample
+    try:
+        outcome.operator(sample.input, *sample.args, **sample.kwargs)
+        rows.clear()
+        torch.manual_seed(2)
+        outcome.result = outcome.operator(sample.input, *sample.args, **sample.kwargs)
+    except Exception as error:  # noqa: BLE001  # whatever an operator may raise
+        outcome.error = repr(error)[:160]
+    else:
+        outcome.counts = rows.counts()
+        outcome.calls = tuple(f"{row.op} {row.direction}" for row in rows.rows("transfers"))
+    return outcome
+
+
+def same_on_the_cpu(outcome: Outcome) -> bool:
+    """Whether the plain CPU computes the same bits. Called after the shadow GPU is gone."""
+    sample = outcome.sample
+    kwargs = dict(sample.kwargs)
+    if "device" in kwargs:
+        kwargs["device"] = "cpu"
+    torch.manual_seed(2)
+    try:
+        result = outcome.operator(sample.input, *sample.args, **kwargs)
+        torch.testing.assert_close(
+            outcome.result, result, rtol=0, atol=0, equal_nan=True, check_stride=False
+        )
+    except AssertionError:
+        return False
+    except Exception:  # noqa: BLE001  # not comparable: other arguments name the device
+        return True
+    return True
+
+
+def expected_counts(every: bool, path: Path | None) -> dict[tuple[str, str], list[Any]]:
+    """Truth by operator and dtype; dtype "" stands for the first."""
+    name = "op_db_dtypes_h200.json.gz" if every else "op_db_h200.json.gz"
+    source = path or TRUTH / name
+    opener: Any = gzip.open if source.suffix == ".gz" else open
+    with opener(source, "rt") as file:
+        truth = json.load(file)
+    if "opinfo" in truth:
+        fields = ("sync", "h2d", "d2h")
+        return {
+            (key, ""): [[sample[name] for name in fields] for sample in samples]
+            for key, samples in truth["opinfo"].items()
+        }
+    if not every:
+        return {(key, ""): samples for key, samples in truth["operators"].items()}
+    return {
+        (key, dtype): samples
+        for key, dtypes in truth["operators"].items()
+        for dtype, samples in dtypes.items()
+    }
+
+
+@dataclass
+class Tally:
+    """Agreement so far."""
+
+    samples: int = 0
+    agreed: Counter[str] = field(default_factory=Counter)
+    failed: int = 0
+    disagreements: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, outcome: Outcome, expected: list[int] | None) -> None:
+        """Count one sample."""
+        if expected is None:
+            return
+        name = outcome.operator.full_name
+        self.samples += 1
+        if outcome.counts is None:
+            self.failed += 1
+            self.disagreements[name].append(f"could not run: {outcome.error}")
+            return
+        got = outcome.counts
+        self.agreed["blocking"] += bool(got[0]) == bool(expected[0])
+        for index, kind in enumerate(("waits", "h2d", "d2h")):
+            self.agreed[kind] += got[index] == expected[index]
+        if list(got) != list(expected):
+            self.disagreements[name].append(
+                f"{str(outcome.dtype).removeprefix('torch.')} sample {outcome.number}: "
+                f"shadow {got}, H200 {tuple(expected)} {' '.join(outcome.calls)[:120]}"
+            )
+
+    def share(self, kind: str) -> float:
+        """Agreement of one kind, of the samples that ran."""
+        return self.agreed[kind] / max(1, self.samples - self.failed)
+
+
+def reason_for(name: str) -> str:
+    """Why an operator disagrees, as far as that is known."""
+    found = [
+        reason
+        for key, reason in REASONS.items()
+        if name.removeprefix("torch.ops.aten.").startswith(key)
+    ]
+    return found[0] if found else "unexplained"
+
+
+def report(tally: Tally, results: Counter[str], shown: int) -> bool:
+    """Print the agreement; whether it reaches the targets."""
+    print(f"{tally.samples} samples, of which {tally.failed} could not run")
+    reached = True
+    for kind in ("blocking", "waits", "h2d", "d2h"):
+        target = BLOCKING_TARGET if kind == "blocking" else COUNT_TARGET
+        reached &= tally.share(kind) >= target
+        print(f"  {kind:9} agree {tally.share(kind):8.3%}   target {target:.1%}")
+    print(f"results equal to the plain CPU's: {results['same']} of {results.total()}")
+    for name, lines in sorted(tally.disagreements.items()):
+        print(f"{name}: {reason_for(name)}")
+        for line in lines[:shown]:
+            print(f"    {line}")
+        if len(lines) > shown:
+            print(f"    ... {len(lines)} in all")
+    return reached
+
+
+def main() -> int:
+    """Exit code: 0 when the targets are reached."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--truth", type=Path, help="another recording of the truth")
+    parser.add_argument("--all-dtypes", action="store_true")
+    parser.add_argument("--only", default="", help="operators whose names contain this")
+    parser.add_argument("--show", type=int, default=2, help="disagreements shown per operator")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    every = options.all_dtypes
+    truth = expected_counts(every, options.truth)
+    operators = [operator for operator in op_db if options.only in operator.full_name]
+    tally, results, kept = Tally(), Counter[str](), []
+    for outcome in observe(operators, every, 40 if every else 6):
+        operator = outcome.operator
+        dtype = str(outcome.dtype).removeprefix("torch.")
+        key = (operator.formatted_name, dtype) if every else (operator.full_name, "")
+        expected = truth.get(key, [])
+        tally.add(outcome, expected[outcome.number] if outcome.number < len(expected) else None)
+        if outcome.counts is not None and not operator.name.startswith(UNINITIALISED):
+            kept.append(outcome)
+    for outcome in kept:
+        same = same_on_the_cpu(outcome)
+        results["same" if same else "different"] += 1
+        if not same:
+            tally.disagreements[outcome.operator.full_name].append(
+                f"{outcome.dtype} sample {outcome.number}: the result differs from the CPU's"
+            )
+    return 0 if report(tally, results, options.show) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Devices of storages: what `torch.save`, `torch.load`, `copy.deepcopy` and pickling look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from syncscope.shadow.machine import Machine
+from syncscope.shadow.patching import Patches
+from syncscope.shadow.tensor_api import TensorApi, as_device
+
+_true_device = torch._C.StorageBase.device.__get__  # type: ignore[attr-defined]
+
+
+def install(tensor_api: TensorApi, patches: Patches) -> None:
+    """Replace the attributes of `torch.UntypedStorage` that know of devices."""
+    machine = tensor_api.machine
+    cls = torch.UntypedStorage
+
+    def gpu(storage: Any) -> int:
+        mark = storage._syncscope_mark
+        return -1 if mark is None or mark.gpu < 0 else int(mark.gpu)
+
+    def device(storage: Any) -> torch.device:
+        index = gpu(storage)
+        if index >= 0:
+            return machine.devices[index]
+        answer: torch.device = _true_device(storage)
+        return answer
+
+    def is_pinned(storage: Any, device: Any = None) -> bool:
+        mark = storage._syncscope_mark
+        return mark is not None and mark.gpu == -1 and mark.pinned
+
+    def moved(storage: Any, target: torch.device, non_blocking: bool = False) -> Any:
+        there = -1 if target.type == "cpu" else tensor_api.index(target)
+        if gpu(storage) == there or target.type not in ("cpu", "cuda"):
+            return storage
+        return _moved(tensor_api, storage, there, non_blocking)
+
+    patches.put(cls, "device", property(device))
+    patches.put(cls, "is_cuda", property(lambda storage: gpu(storage) >= 0))
+    patches.put(cls, "get_device", gpu)
+    patches.put(cls, "is_pinned", is_pinned)
+    patches.put(cls, "cpu", lambda storage: moved(storage, torch.device("cpu")))
+    patches.put(
+        cls,
+        "cuda",
+        lambda storage, device=None, non_blocking=False: moved(
+            storage, as_device("cuda" if device is None else device), non_blocking
+        ),
+    )
+    patches.put(
+        cls,
+        "to",
+        lambda storage, *, device, non_blocking=False: moved(
+            storage, as_device(device), non_blocking
+        ),
+    )
+    patches.put(cls, "clone", lambda storage: _clone(machine, storage, gpu(storage)))
+
+
+def _bytes_of(storage: Any) -> torch.Tensor:
+    """The storage's bytes as a tensor that shares it."""
+    view = torch.empty(0, dtype=torch.uint8)
+    with torch._C._DisableTorchDispatch():
+        view.set_(storage, 0, (storage.nbytes(),), (1,))
+    return view
+
+
+def _moved(tensor_api: TensorApi, storage: Any, target: int, non_blocking: bool) -> Any:
+    """A copy of a storage on another device."""
+    moved = tensor_api.move(
+        _bytes_of(storage), target, "UntypedStorage.to", non_blocking=non_blocking
+    )
+    return moved.untyped_storage()
+
+
+def _clone(machine: Machine, storage: Any, gpu: int) -> Any:
+    """A copy of a storage where it is."""
+    with torch._C._DisableTorchDispatch():
+        copy = _bytes_of(storage).clone()
+    if gpu >= 0:
+        machine.place(copy, gpu)
+        machine.timeline.device_copy(gpu, storage.nbytes())
+    return copy.untyped_storage()

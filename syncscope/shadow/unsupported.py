@@ -1,0 +1,80 @@
+"""What the shadow GPU cannot run: compiled kernels. `torch.compile` runs eagerly instead."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+import torch
+
+from syncscope.errors import ShadowUnsupportedError
+from syncscope.shadow.machine import Machine
+from syncscope.shadow.patching import Patches
+
+_ADVICE = "the shadow GPU cannot run it; record this program on a machine with a GPU"
+
+
+def refuse(what: str) -> NoReturn:
+    """Stop the program with one line."""
+    raise ShadowUnsupportedError(f"{what}: {_ADVICE}")
+
+
+def install(machine: Machine, patches: Patches) -> None:
+    """Replace compilers by what can be done without a GPU."""
+
+    def compile_(model: Any = None, **kwargs: Any) -> Any:
+        machine.note("torch.compile", "run eagerly: compiled code has no shadow")
+        if model is None:
+            return lambda function: function
+        return model
+
+    def compile_module(module: Any, *args: Any, **kwargs: Any) -> None:
+        machine.note("torch.compile", "run eagerly: compiled code has no shadow")
+
+    patches.put_function(torch, "compile", compile_)
+    patches.put(torch.nn.Module, "compile", compile_module)
+    if hasattr(torch.cuda, "_compile_kernel"):
+        patches.put_function(
+            torch.cuda, "_compile_kernel", lambda *args, **kwargs: refuse("a CUDA kernel")
+        )
+    _refuse_triton(patches)
+    _refuse_extensions(patches)
+
+
+def _refuse_triton(patches: Patches) -> None:
+    triton = sys.modules.get("triton")
+    if triton is None:
+        return
+    from triton.runtime.jit import JITFunction  # type: ignore[import-not-found, unused-ignore]
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        name = getattr(self, "__name__", "")
+        refuse(f"{name} is a Triton kernel")
+
+    patches.put(JITFunction, "run", run)
+
+
+def _refuse_extensions(patches: Patches) -> None:
+    extensions = sys.modules.get("torch.utils.cpp_extension")
+    if extensions is None:
+        import torch.utils.cpp_extension as extensions  # type: ignore[no-redef]
+
+    def load(original: Any) -> Any:
+        def checked(name: str, sources: Any, *args: Any, **kwargs: Any) -> Any:
+            listed = [sources] if isinstance(sources, str) else list(sources)
+            if kwargs.get("with_cuda") or any(str(path).endswith((".cu", ".cuh")) for path in listed):
+                refuse(f"{name} is a CUDA extension")
+            return original(name, sources, *args, **kwargs)
+
+        return checked
+
+    def load_inline(original: Any) -> Any:
+        def checked(name: str, cpp_sources: Any, cuda_sources: Any = None, **kwargs: Any) -> Any:
+            if cuda_sources or kwargs.get("with_cuda"):
+                refuse(f"{name} is a CUDA extension")
+            return original(name, cpp_sources, cuda_sources, **kwargs)
+
+        return checked
+
+    patches.wrap(extensions, "load", load)
+    patches.wrap(extensions, "load_inline", load_inline)
