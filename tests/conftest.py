@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -56,9 +56,8 @@ def syncscope_command(tmp_path: Path) -> Callable[..., subprocess.CompletedProce
     def run(
         *args: str | Path, cwd: Path = tmp_path, **options: Any
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command_line(args), cwd=cwd, capture_output=True, text=True, timeout=240, **options
-        )
+        options = {"capture_output": True, "text": True, "timeout": 240} | options
+        return subprocess.run(command_line(args), cwd=cwd, **options)
 
     return run
 
@@ -71,5 +70,7 @@ def command_of() -> Callable[[Sequence[str | Path]], list[str]]:
 
 def command_line(args: Sequence[str | Path]) -> list[str]:
     """`syncscope args...` with the interpreter that runs the tests."""
-    executable = Path(sys.executable).with_name("syncscope" + (".exe" if os.name == "nt" else ""))
-    return [str(executable), *map(str, args)]
+    beside = Path(sys.executable).with_name("syncscope")
+    executable = str(beside) if beside.exists() else shutil.which("syncscope")
+    assert executable is not None, "install the package first: pip install -e ."
+    return [executable, *map(str, args)]

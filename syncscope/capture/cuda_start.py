@@ -25,7 +25,7 @@ class CudaStart:
         if torch.cuda.is_initialized():
             self._callback()
             return
-        original = torch.cuda._lazy_init
+        original: Callable[[], None] = torch.cuda._lazy_init
 
         def lazy_init() -> None:
             original()

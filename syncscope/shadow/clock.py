@@ -59,6 +59,8 @@ class HostThread(threading.local):
         self.streams: dict[int, Any] = {}
         self.capture: Any = None
         self.move: Any = None
+        self.silent = 0
+        """How many of the next hidden waits are checks that only the CPU's code makes."""
         self.caller: tuple[str, str] | None = None
         """Python name and cause of the call that the operators below belong to."""
 

@@ -214,7 +214,6 @@ def _answers(machine: Machine, api: CudaApi) -> dict[str, Callable[..., Any]]:
         "init": lambda: None,
         "_lazy_init": lambda: None,
         "_lazy_call": lambda callable, **kwargs: callable(),
-        "_is_compiled": lambda: True,
         "_is_in_bad_fork": lambda: machine.forked,
         "device_count": lambda: machine.count,
         "current_device": lambda: machine.thread.device,
@@ -367,6 +366,7 @@ def install(machine: Machine, patches: Patches) -> CudaApi:
     _install_streams(machine, api, patches)
     _install_nvtx(patches)
     _install_accelerator(machine, api, patches)
+    patches.put(torch._C, "_host_emptyCache", lambda: None)
     patches.put(torch.version, "cuda", CUDA_VERSION)
     patches.put(torch.cuda, "_initialized", True)
     patches.put_function(torch.backends.cuda, "is_built", lambda: True)

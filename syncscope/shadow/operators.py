@@ -81,6 +81,9 @@ TAKES_HOST_TENSORS = (
 )
 """Operators that accept host tensors next to the GPU's, as they do on CUDA."""
 
+HOST_RESULTS = {"aten::_pack_padded_sequence": 1}
+"""Position of the result that is in host memory on CUDA, too."""
+
 INDEXING = ("index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_")
 """Operators that upload host indices by themselves."""
 
@@ -262,6 +265,9 @@ class Operators:
                         mark = storage_of(tensor)._syncscope_mark  # type: ignore[attr-defined]
                     except NO_STORAGE:
                         mark = tensor.__dict__.get(ATTRIBUTE)
+                        if mark is not None:
+                            device = mark.gpu
+                        continue
                     if mark is None:
                         host = host if tensor.dim() == 0 else tensor
                         continue
@@ -315,19 +321,10 @@ class Operators:
             except NotImplementedError as error:
                 raise unsupported(full_name, error) from error
             if fresh:
-                kind = type(result)
-                if kind is torch.Tensor:
-                    machine.place(result, device)
-                    size += result.nbytes
-                elif kind is tuple or kind is list:
-                    for item in result:
-                        if is_tensor(item):
-                            machine.place(item, device)
-                            size += item.nbytes
-                        elif type(item) is list:
-                            for inner in tensors_in(item):
-                                machine.place(inner, device)
-                                size += inner.nbytes
+                if type(result) is torch.Tensor:
+                    size += machine.place(result, device)
+                else:
+                    size += place_results(machine, name, result, device)
             if kernel:
                 if flops is None:
                     duration = clock.KERNEL_FIXED_NS + int(size * ns_per_byte)
@@ -404,6 +401,20 @@ def _plain(func: Any) -> Handler:
 
 def _lives_on_gpu(tensor: torch.Tensor) -> bool:
     return gpu_of(tensor) >= 0
+
+
+def place_results(machine: Machine, name: str, result: Any, device: int) -> int:
+    """Give several results memory on a GPU; returns its bytes."""
+    if type(result) is not tuple and type(result) is not list:
+        return 0
+    on_host = HOST_RESULTS.get(name, -1)
+    size = 0
+    for index, item in enumerate(result):
+        if index == on_host:
+            continue
+        for tensor in tensors_in((item,)):
+            size += machine.place(tensor, device)
+    return size
 
 
 def dtype_of(args: tuple[Any, ...]) -> torch.dtype:

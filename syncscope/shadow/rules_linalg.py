@@ -25,6 +25,9 @@ from syncscope.shadow.rules_call import (
     unless_empty,
 )
 
+_values = torch._C.TensorBase.tolist
+"""`Tensor.tolist` of the stand-ins; the shadow GPU watches the public one."""
+
 _MAGMA_BATCHED = trace("S S S")
 """A context synchronization and two stream synchronizations."""
 
@@ -155,7 +158,7 @@ def _ldl_factor(call: Call) -> Effects:
 def _pivot_searches(pivots: torch.Tensor) -> int:
     """Steps of Bunch-Kaufman: a column kept in place is searched once, others twice."""
     searches = 0
-    for row in pivots.reshape(-1, pivots.shape[-1]).tolist():
+    for row in _values(pivots.reshape(-1, pivots.shape[-1])):
         column = 0
         while column < len(row):
             searches += 1 if row[column] == column + 1 else 2
@@ -196,7 +199,7 @@ def _matrix_exp(call: Call) -> Effects:
     if matrices is None or not matrices.numel() or matrices.shape[-1] <= 1:
         return ()
     with torch.no_grad():
-        norms = matrices.detach().abs().double().sum(-2).amax(-1).reshape(-1).tolist()
+        norms = _values(matrices.detach().abs().double().sum(-2).amax(-1).reshape(-1))
     wide = matrices.dtype in (torch.float64, torch.complex128)
     limits = _DOUBLE_LIMITS if wide else _SINGLE_LIMITS
     number = real_itemsize(matrices)

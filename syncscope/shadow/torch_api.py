@@ -151,6 +151,7 @@ def install(tensor_api: TensorApi, patches: Patches) -> None:
     patches.wrap(torch, "from_dlpack", lambda original: _from_dlpack(api, original))
     for name, dtype in tensor_types().items():
         patches.put(torch.cuda, name, _constructor(api, dtype))
+    patches.wrap(torch._C._nn, "one_hot", lambda original: _one_hot(api, original))
     patches.wrap(
         torch._C,
         "_group_tensors_by_device_and_dtype",
@@ -180,6 +181,22 @@ def _sparse(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
         return made
 
     return build
+
+
+def _one_hot(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
+    """On the CPU it checks the range of its input; on CUDA it reads the maximum, if at all."""
+
+    def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+        thread = api.machine.thread
+        if gpu_of(tensor) >= 0:
+            thread.silent = 1 if num_classes == -1 else 2
+        try:
+            encoded: torch.Tensor = original(tensor, num_classes)
+        finally:
+            thread.silent = 0
+        return encoded
+
+    return one_hot
 
 
 def _from_dlpack(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ import torch
 
 import syncscope
 
+Run = Callable[..., subprocess.CompletedProcess[str]]
 CASES = Path(__file__).resolve().parents[1] / "data" / "cases"
 # Without a wait there is nothing to see for hooks: races are the shadow GPU's business.
 NAMES = sorted(path.stem for path in CASES.glob("[0-9]*.py"))
@@ -24,7 +25,9 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tagged_lines_are_flagged_and_others_are_not(name: str, tmp_path: Path) -> None:
+def test_tagged_lines_are_flagged_and_others_are_not(
+    name: str, tmp_path: Path, syncscope_command: Run
+) -> None:
     driver = tmp_path / "driver.py"
     driver.write_text(
         "import importlib.util, sys\n"
@@ -33,8 +36,7 @@ def test_tagged_lines_are_flagged_and_others_are_not(name: str, tmp_path: Path) 
         "case.main('cuda')\n"
     )
     folder = Path(os.environ.get("SYNCSCOPE_KEEP_CASES", tmp_path)) / name
-    command = [sys.executable, "-m", "syncscope", "run", "-o", str(folder), str(driver)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    result = syncscope_command("run", "-o", folder, driver)
     assert result.returncode == 0, result.stderr
     lines = (CASES / f"{name}.py").read_text().splitlines()
     waits, copies = set(), set()

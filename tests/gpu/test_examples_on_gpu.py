@@ -20,6 +20,7 @@ import torch
 import syncscope
 from syncscope.records import Site
 
+Run = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
 # Few steps, so that a recording of the whole run stays small.
@@ -45,23 +46,18 @@ def flagged_lines(sites: tuple[Site, ...], file: str) -> set[int]:
     return found
 
 
-def output_of(command: list[str]) -> tuple[int, str]:
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    return result.returncode, result.stdout
-
-
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_the_recording_names_exactly_the_tagged_lines(name: str, tmp_path: Path) -> None:
+def test_the_recording_names_exactly_the_tagged_lines(
+    name: str, tmp_path: Path, syncscope_command: Run
+) -> None:
     script = f"examples/{name}.py"
     arguments = ARGUMENTS.get(name.removesuffix("_fixed"), DEFAULT_ARGUMENTS)
     folder = Path(os.environ.get("SYNCSCOPE_KEEP", tmp_path)) / name
-    command = [str(Path(sys.executable).with_name("syncscope"))]
-    if not Path(command[0]).exists():
-        command = [sys.executable, "-m", "syncscope"]
-    bare = output_of([sys.executable, script, *arguments])
-    ours = output_of([*command, "run", "-o", str(folder), script, *arguments])
-    assert ours == bare
-    assert bare[0] == 0
+    bare = subprocess.run(
+        [sys.executable, script, *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    ours = syncscope_command("run", "-o", folder, script, *arguments, cwd=ROOT)
+    assert (ours.returncode, ours.stdout) == (0, bare.stdout), ours.stderr
     summary = syncscope.load(folder).summary()
     tagged = tagged_lines(ROOT / script, "SYNC") | tagged_lines(ROOT / script, "COPY")
     flagged = flagged_lines(summary.sites, script)
@@ -71,9 +67,13 @@ def test_the_recording_names_exactly_the_tagged_lines(name: str, tmp_path: Path)
 def test_nothing_stays_patched_after_recording_on_a_gpu(tmp_path: Path) -> None:
     x = torch.ones(4, device="cuda")
     mode = torch.cuda.get_sync_debug_mode()
-    with pytest.raises(ZeroDivisionError), syncscope.record(tmp_path / "run"):
-        x.sum().item()
-        raise ZeroDivisionError
+
+    @syncscope.record(tmp_path / "run")
+    def failing() -> float:
+        return x.sum().item() / 0
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
     assert torch.cuda.get_sync_debug_mode() == mode
     sites = syncscope.load(tmp_path / "run").summary().sites
     assert [(site.expression, site.count) for site in sites if site.flagged] == [

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from syncscope.errors import RecordingError, SyncscopeError, UsageError
 from syncscope.recording import trace_events
 from syncscope.recording.reader import Recording
-from syncscope.recording.trace_import import _Spans, import_trace
+from syncscope.recording.trace_contents import Spans
+from syncscope.recording.trace_import import import_trace
 from syncscope.recording.writer import RecordingWriter
 
 TRACES = Path(__file__).parents[2] / "data" / "traces"
@@ -493,7 +494,7 @@ def nested_spans(draw: st.DrawFn) -> list[tuple[int, int]]:
 def test_spans_around_a_moment_are_those_that_contain_it(
     intervals: list[tuple[int, int]], moment: int
 ) -> None:
-    spans = _Spans()
+    spans = Spans()
     for number, (start, end) in enumerate(intervals):
         spans.add(start, end, str(number))
     found = [intervals[index] for index in spans.around(moment)]

@@ -1,0 +1,261 @@
+"""The cause of each kind of line, from what a real GPU's recording knows of it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from syncscope.analysis.causes import CAUSES, RULES, diagnose
+from syncscope.analysis.findings import Finding
+from syncscope.analysis.sites import Group
+from syncscope.analysis.stacks import Frame, Place
+from syncscope.analysis.syntax import Sources
+from syncscope.records import Advice
+
+PLAIN = Group(
+    id="0", place=Place(Frame(0, "", "", 1, 1, 1, 1, "", "user"), (), (), "user"),
+    origin=Place(Frame(-1, "", "", -1, -1, -1, -1, "", "torch"), (), (), "torch"),
+    kind="sync", direction="d2h", explicit=False, op="", hook_cause="", memory="pageable",
+    non_blocking=False, blocking=True, sampled=False, count=1, size_bytes=4, blocked_ns=1,
+    flagged=True,
+)  # fmt: skip
+UPLOAD = {"kind": "transfer", "direction": "h2d"}
+COPY = {"kind": "transfer", "direction": "d2h", "size_bytes": 4096}
+PINNED = UPLOAD | {"memory": "pinned"}
+
+
+def finding(
+    statement: str, expression: str, inner: tuple[tuple[str, str], ...] = (), **known: Any
+) -> Finding:
+    """The finding for an expression inside a statement, as the recorder positions it."""
+    column = statement.index(expression) + 1
+    span = (1, 1, column, column + len(expression))
+    frame = Frame(0, "case.py", "main", *span, expression, "user")
+    below = tuple(
+        Frame(n + 1, file, name, 7, 7, -1, -1, "", "torch") for n, (file, name) in enumerate(inner)
+    )
+    plumbing = ("torch/_tensor.py", "torch/_tensor_str.py", "torch/__init__.py")
+    owner = "torch" if any(file not in plumbing for file, _ in inner) else "user"
+    place = Place(frame, below, (*below, frame), owner)
+    sources = Sources({"case.py": statement + "\n"})
+    return Finding(replace(PLAIN, place=place, **known), sources.expression(frame))
+
+
+def advice(*arguments: Any, **known: Any) -> tuple[str, Advice]:
+    return diagnose(finding(*arguments, **known))
+
+
+CLIP = (("torch/nn/utils/clip_grad.py", "clip_grad_norm_"),)
+ADAM = (("torch/optim/adam.py", "_single_tensor_adam"), ("torch/optim/adam.py", "Adam.step"))
+SCALER = (("torch/amp/grad_scaler.py", "GradScaler.get_scale"),)
+NORMAL = (("torch/distributions/distribution.py", "Distribution.__init__"),)
+OBJECT = (("torch/distributed/distributed_c10d.py", "all_gather_object"),)
+GRAPH = (("torch/cuda/graphs.py", "graph.__enter__"),)
+MASK = (("torch/nn/modules/transformer.py", "_detect_is_causal_mask"),)
+PACK = (("torch/nn/utils/rnn.py", "pack_padded_sequence"),)
+TENSOR = (("torch/_tensor.py", "Tensor.__format__"),)
+PRINT = (("torch/_tensor_str.py", "_tensor_str"),)
+CONTAINS = (("torch/_tensor.py", "Tensor.__contains__"),)
+ASSERT = (("torch/__init__.py", "_assert"),)
+
+CASES = [
+    ("01", "if norm > 1.0: pass", "norm > 1.0", {}, "scalar_readback"),
+    ("01", "clip_grad_norm_(ps, 1.0)", "clip_grad_norm_(ps, 1.0)", {"inner": CLIP},
+     "library_readback"),
+    ("02", "before = scaler.get_scale()", "scaler.get_scale()", {"inner": SCALER},
+     "library_readback"),
+    ("04", "running += loss.item()", "loss.item()", {"op": "Tensor.item"}, "scalar_readback"),
+    ("04", "postfix = f'loss={loss:.3f}'", "f'loss={loss:.3f}'", {"inner": TENSOR},
+     "print_format"),
+    ("04", "logged = {'acc': float(acc)}", "float(acc)", {}, "scalar_readback"),
+    ("04", "postfix = f'{loss.item():.3f}'", "loss.item()", {"op": "Tensor.item"},
+     "scalar_readback"),
+    ("04", "print(x)", "print(x)", {"inner": PRINT}, "print_format"),
+    ("05", "m = torch.tensor(lr, device=device)", "torch.tensor(lr, device=device)", UPLOAD,
+     "literal_upload"),
+    ("05", "plan = lens.cumsum(0).cpu()", "lens.cumsum(0).cpu()",
+     COPY | {"op": "Tensor.cpu"}, "tensor_readback"),
+    ("07", "a = x.repeat_interleave(reps, dim=0)", "x.repeat_interleave(reps, dim=0)", {},
+     "data_dependent_size"),
+    ("08", "kept = pred[keep]", "pred[keep]", {}, "mask_read"),
+    ("08", "conf = torch.masked_select(p, keep)", "torch.masked_select(p, keep)", {}, "mask_read"),
+    ("09", "x[m] = src[0, 0]", "x[m]", {}, "mask_read"),
+    ("11", "buf[idx] = 0.0", "buf[idx]", UPLOAD, "host_scalar_assign"),
+    ("12", "a = qpos[:, ids]", "qpos[:, ids]", UPLOAD | {"size_bytes": 24}, "host_index"),
+    ("14", "i = (sched == t).nonzero().item()", "(sched == t).nonzero()", {},
+     "data_dependent_size"),
+    ("14", "i = (sched == t).nonzero().item()", "(sched == t).nonzero().item()",
+     {"op": "Tensor.item"}, "scalar_readback"),
+    ("14", "j = torch.where(sched == t)[0]", "torch.where(sched == t)", {}, "data_dependent_size"),
+    ("14", "k = torch.argwhere(sched == t)", "torch.argwhere(sched == t)", {},
+     "data_dependent_size"),
+    ("15", "a = alphas[t]", "alphas[t]", {"size_bytes": 8}, "scalar_readback"),
+    ("15", "x = x * a.view(1).to(device)", "a.view(1).to(device)", UPLOAD, "pageable_batch"),
+    ("16", "if (mean == 0).any(): pass", "(mean == 0).any()", {}, "scalar_readback"),
+    ("17", "a = torch.rand(n, 64).to(device)", "torch.rand(n, 64).to(device)", UPLOAD,
+     "created_on_host"),
+    ("19", "n = int(batch.max()) + 1", "int(batch.max())", {}, "scalar_readback"),
+    ("19", "oh = F.one_hot(batch)", "F.one_hot(batch)", {}, "data_dependent_size"),
+    ("19", "s = torch.zeros(b.max() + 1, 8, device=d)", "torch.zeros(b.max() + 1, 8, device=d)",
+     {}, "data_dependent_size"),
+    ("21", "if hit.any(): pass", "hit.any()", {}, "scalar_readback"),
+    ("21", "unused = counts.to('cpu')", "counts.to('cpu')", COPY | {"op": "Tensor.to"},
+     "tensor_readback"),
+    ("23", "d = Normal(mu, sd)", "Normal(mu, sd)", {"inner": NORMAL}, "distribution_validation"),
+    ("24", "inv = torch.linalg.inv(spd)", "torch.linalg.inv(spd)", {}, "linalg_info"),
+    ("25", "p = pack_padded_sequence(x, n)", "pack_padded_sequence(x, n)",
+     UPLOAD | {"inner": PACK}, "library_readback"),
+    ("27", "parts.append(x[pos:pos + n])", "x[pos:pos + n]", {"size_bytes": 8}, "scalar_readback"),
+    ("28", "ind[1] = labels", "ind[1]", COPY, "tensor_readback"),
+    ("30", "opt.step()", "opt.step()", {"inner": ADAM}, "library_readback"),
+    ("32", "a = enc(x, mask=mask)", "enc(x, mask=mask)", {"inner": MASK}, "library_readback"),
+    ("34", "saw_eos = eos in nxt", "eos in nxt", {"inner": CONTAINS}, "scalar_readback"),
+    ("35", "assert ok.all(), 'bad'", "ok.all()", {}, "scalar_readback"),
+    ("35", "torch._assert(x.min() > 0, 'n')", "torch._assert(x.min() > 0, 'n')",
+     {"inner": ASSERT}, "scalar_readback"),
+    ("39", "y = x.to(device)", "x.to(device)", UPLOAD, "pageable_batch"),
+    ("39", "y = x.to(device, non_blocking=True)", "x.to(device, non_blocking=True)",
+     UPLOAD | {"non_blocking": True, "blocking": False}, "pageable_batch"),
+    ("40", "d = staging.to(device)", "staging.to(device)", PINNED, "missing_non_blocking"),
+    ("41", "total = y.sum()", "y.sum()", {"kind": "race"}, "unsafe_readback"),
+    ("45", "t = torch.empty(n, device=d)", "torch.empty(n, device=d)",
+     {"kind": "allocator", "direction": ""}, "allocator_churn"),
+    ("46", "torch.cuda.synchronize()", "torch.cuda.synchronize()",
+     {"explicit": True, "direction": "", "hook_cause": "explicit_wait"}, "explicit_wait"),
+    ("47", "with torch.cuda.graph(g): pass", "torch.cuda.graph(g)",
+     {"explicit": True, "inner": GRAPH, "hook_cause": "explicit_wait"}, "graph_capture"),
+    ("49", "dist.all_gather_object(objs, {})", "dist.all_gather_object(objs, {})",
+     UPLOAD | {"inner": OBJECT}, "object_collective"),
+    ("50", "s = torch.sparse_coo_tensor(i, v)", "torch.sparse_coo_tensor(i, v)", {},
+     "data_dependent_size"),
+    ("--", "y = f(x)", "f(x)", {"direction": ""}, "generic"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("case", "statement", "expression", "known", "cause"), CASES, ids=[c[0] + c[2] for c in CASES]
+)
+def test_each_labelled_line_has_its_cause(
+    case: str, statement: str, expression: str, known: dict[str, Any], cause: str
+) -> None:
+    found, text = advice(statement, expression, **known)
+    assert found == cause
+    assert text.title
+    assert text.text
+
+
+def test_a_cause_that_a_hook_names_needs_no_evidence() -> None:
+    assert advice("y = f(x)", "f(x)", hook_cause="linalg_info")[0] == "linalg_info"
+
+
+def test_a_cause_that_nobody_knows_does_not_stop_the_rules() -> None:
+    assert advice("y = x.item()", "x.item()", hook_cause="no such cause")[0] == "scalar_readback"
+
+
+@pytest.mark.parametrize("expression", ["", "x[", "lambda: (", "\0", "if x:", "é.item()", "}"])
+def test_any_text_gets_some_cause(expression: str) -> None:
+    frame = Frame(0, "case.py", "main", 1, 1, -1, -1, expression, "user")
+    group = replace(PLAIN, place=Place(frame, (), (frame,), "user"))
+    cause, _ = diagnose(Finding(group, Sources({}).expression(frame)))
+    assert cause in CAUSES
+
+
+def test_where_columns_are_unknown_the_whole_line_is_evidence() -> None:
+    frame = Frame(0, "case.py", "main", 1, 1, -1, -1, "kept = torch.nonzero(mask)", "user")
+    group = replace(PLAIN, place=Place(frame, (), (frame,), "user"))
+    assert diagnose(Finding(group, Sources({}).expression(frame)))[0] == "data_dependent_size"
+
+
+REWRITES = [
+    ('a = torch.randn(64, 64).to("cuda")', 'torch.randn(64, 64).to("cuda")', UPLOAD,
+     'torch.randn(64, 64, device="cuda")'),
+    ("a = torch.arange(n).to(device=device)", "torch.arange(n).to(device=device)", UPLOAD,
+     "torch.arange(n, device=device)"),
+    ("a = torch.zeros(n, 4).to(x.device, non_blocking=True)",
+     "torch.zeros(n, 4).to(x.device, non_blocking=True)", UPLOAD,
+     "torch.zeros(n, 4, device=x.device)"),
+    ("a = torch.ones(3).cuda()", "torch.ones(3).cuda()", UPLOAD, 'torch.ones(3, device="cuda")'),
+    ("a = torch.ones(3).to(device, torch.half)", "torch.ones(3).to(device, torch.half)", UPLOAD,
+     ""),
+    ("a = torch.ones(3).to(other)", "torch.ones(3).to(other)", UPLOAD, ""),
+    ("y = x.to(device)", "x.to(device)", UPLOAD, "x.to(device, non_blocking=True)"),
+    ("y = x.cuda()", "x.cuda()", UPLOAD, "x.cuda(non_blocking=True)"),
+    ("y = x.to(device, **options)", "x.to(device, **options)", UPLOAD, ""),
+    ("d = staging.to(device)", "staging.to(device)", PINNED,
+     "staging.to(device, non_blocking=True)"),
+    ("a = torch.tensor([-1], device=device)", "torch.tensor([-1], device=device)", UPLOAD,
+     "torch.full((1,), -1, device=device)"),
+    ("a = torch.tensor(0.8, device=device)", "torch.tensor(0.8, device=device)", UPLOAD,
+     "torch.full((), 0.8, device=device)"),
+    ("a = torch.tensor([1, 2], device=device)", "torch.tensor([1, 2], device=device)", UPLOAD, ""),
+    ("buf[5] = 0.0", "buf[5]", UPLOAD, "buf[5].fill_(0.0)"),
+    ("buf[:, -1] = 2", "buf[:, -1]", UPLOAD, "buf[:, -1].fill_(2)"),
+    ("buf[idx] = 0.0", "buf[idx]", UPLOAD, ""),
+    ("c = torch.linalg.cholesky(a)", "torch.linalg.cholesky(a)", {},
+     "torch.linalg.cholesky_ex(a).L"),
+    ("c = torch.linalg.solve(a, b)", "torch.linalg.solve(a, b)", {},
+     "torch.linalg.solve_ex(a, b).result"),
+    ("d = Normal(mu, sd)", "Normal(mu, sd)", {"inner": NORMAL},
+     "Normal(mu, sd, validate_args=False)"),
+    ("lp = d.log_prob(mu)", "d.log_prob(mu)", {"inner": NORMAL}, ""),
+    ("assert ok.all(), 'bad'", "ok.all()", {}, "torch._assert_async(ok.all(), 'bad')"),
+    ("x = loss.item()", "loss.item()", {"op": "Tensor.item"}, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("statement", "expression", "known", "rewrite"), REWRITES, ids=[r[1] for r in REWRITES]
+)
+def test_a_rewrite_is_exact_or_none(
+    statement: str, expression: str, known: dict[str, Any], rewrite: str
+) -> None:
+    assert advice(statement, expression, **known)[1].rewrite == rewrite
+
+
+@pytest.mark.parametrize(("statement", "expression", "known", "rewrite"), REWRITES)
+def test_a_rewrite_computes_the_same(
+    statement: str, expression: str, known: dict[str, Any], rewrite: str
+) -> None:
+    if not rewrite or "cuda" in rewrite or "x.device" in expression or "Normal" in rewrite:
+        return
+    matrix = torch.eye(3) * 2 + 0.5
+    names = {
+        "torch": torch, "device": "cpu", "n": 4, "a": matrix, "b": torch.ones(3, 2),
+        "x": torch.arange(3.0), "staging": torch.arange(4), "ok": torch.ones(2, dtype=torch.bool),
+    }  # fmt: skip
+    old, new = {**names, "buf": torch.ones(6, 6)}, {**names, "buf": torch.ones(6, 6)}
+    replaced = rewrite if "buf" in statement else statement.replace(expression, rewrite)
+    if statement.startswith("assert"):
+        replaced = rewrite
+    exec(statement, old)
+    exec(replaced, new)
+    target = "buf" if "buf" in statement else statement.partition(" =")[0]
+    if target in new and isinstance(new[target], torch.Tensor):
+        assert torch.allclose(new[target], old[target])
+        assert new[target].dtype == old[target].dtype
+
+
+def test_every_rewrite_parses() -> None:
+    for statement, expression, known, rewrite in REWRITES:
+        found = advice(statement, expression, **known)[1].rewrite
+        assert found == rewrite
+        ast.parse(found)
+
+
+def test_no_advice_names_an_asynchronous_readback_without_an_event() -> None:
+    for rule in RULES:
+        for direction in ("d2h", ""):
+            found = finding("y = x.cpu()", "x.cpu()", direction=direction, op="Tensor.cpu")
+            text, rewrite = rule.text(found), rule.rewrite(found)
+            assert "non_blocking" not in rewrite
+            if "non_blocking" in text and rule.cause.endswith("readback"):
+                assert "event" in text
+
+
+def test_a_model_is_never_told_to_move_without_blocking() -> None:
+    inner = (("torch/nn/modules/module.py", "Module.to"),)
+    assert advice("model.to(device)", "model.to(device)", inner=inner, **UPLOAD)[1].rewrite == ""
