@@ -72,6 +72,9 @@ class ShadowStream:
             self.state.host_waited()
         return done
 
+    def is_capturing(self) -> bool:
+        return self.machine.thread.capture is not None
+
     def synchronize(self) -> None:
         machine = self.machine
         if machine.thread.capture is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from syncscope.shadow.effects import Effect
 from syncscope.shadow.marks import UNCLAIMED, Mark, gpu_of, mark_of, set_mark
 from syncscope.shadow.operators import tensors_in
 from syncscope.shadow.patching import Patches
@@ -177,10 +178,32 @@ def _sparse(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
             for part in args
         ]
         made = original(*parts, **kwargs)
-        api.machine.place(made, api.api.index(target))
+        index = api.api.index(target)
+        api.machine.place(made, index)
+        effects = _sparse_checks(original.__name__, made, args, kwargs)
+        op = f"torch.{original.__name__}"
+        api.machine.apply(index, effects, op, "data_dependent_size")
         return made
 
     return build
+
+
+def _sparse_checks(
+    name: str, made: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Effect, ...]:
+    """Readbacks of a COO constructor: the largest index without a size, both ends if checked.
+
+    See ATen/native/sparse/SparseTensor.cpp; its copies to the CPU are none on the CPU.
+    """
+    if name != "sparse_coo_tensor":
+        return ()
+    ends = Effect("d2h", 8 * made.sparse_dim())
+    if len(args) < 3 and kwargs.get("size") is None:
+        return (ends,)
+    checked = kwargs.get("check_invariants")
+    if checked is None:
+        checked = torch.sparse.check_sparse_tensor_invariants.is_enabled()
+    return (ends, ends) if checked else ()
 
 
 def _one_hot(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
