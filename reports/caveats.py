@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from syncscope.analysis.result import Analysis
 from syncscope.recording.manifest import Manifest
 from syncscope.records import Summary
+from syncscope.reports.recorded import device_model
 from syncscope.reports.units import percent, quantity
 from syncscope.reports.visible_text import visible
 
@@ -35,11 +36,11 @@ def caveats_of(analysis: Analysis) -> tuple[Caveat, ...]:
 def _about_run(analysis: Analysis) -> Iterator[Caveat]:
     run, manifest = analysis.summary.run, analysis.manifest
     if run.simulated:
+        model = device_model(run.device) or "an unnamed GPU"
         yield Caveat(
             "note",
-            f"Recorded on a shadow GPU: no real GPU was used. Times are estimates for "
-            f"{_named(run.device)} from a model; lines and counts come from the rules of when "
-            "PyTorch waits.",
+            f"Recorded on a shadow GPU: no real GPU was used. Times are estimates for {model} "
+            "from a model; lines and counts come from the rules of when PyTorch waits.",
         )
     if run.truncated:
         yield Caveat(
@@ -92,7 +93,3 @@ def _about_coverage(summary: Summary, manifest: Manifest) -> Iterator[Caveat]:
             f"Replaying the recording unchanged is off by {percent(abs(error))}: take gains as "
             "rough.",
         )
-
-
-def _named(device: str) -> str:
-    return visible(device, 80) or "an unnamed GPU"

@@ -36,7 +36,7 @@ class Figures:
     """Times are per step where the recording has steps, else over the recorded windows.
 
     Idle time is the mean over the devices. `gain_ns` is what the fixable lines can give
-    back together: no more than the idle time itself.
+    back together: no more than the step itself.
     """
 
     steps: int
@@ -75,8 +75,6 @@ def figures_of(summary: Summary) -> Figures:
     fixable = tuple(site for site in flagged if site.verdict == "fix")
     gain_ns = float(sum(site.savings_ns_per_step for site in fixable))
     replayed = summary.replay.baseline_error is not None
-    if has_activity and not replayed:
-        gain_ns = min(gain_ns, _most_idle_ns(summary, span_ns))
     return Figures(
         steps=max(run.steps, 1),
         span_ns=span_ns,
@@ -113,12 +111,3 @@ def _idle_shares(summary: Summary, idle_ns: float) -> tuple[IdleShare, ...]:
         if total > 0
     ]
     return tuple(sorted(shares, key=lambda share: -share.fraction))
-
-
-def _most_idle_ns(summary: Summary, span_ns: int) -> float:
-    """Idle time of the idlest device: devices idle side by side cannot add up."""
-    return max(
-        span_ns * gpu.idle_ns / (gpu.busy_ns + gpu.idle_ns)
-        for gpu in summary.gpu
-        if gpu.busy_ns + gpu.idle_ns > 0
-    )

@@ -135,4 +135,5 @@ def _mark_columns(track: Track, origin_ns: int) -> dict[str, list[int]]:
         columns["site"] = marks.site.tolist()
     if (marks.count > 1).any():
         columns["count"] = marks.count.tolist()
+        columns["busy"] = marks.busy_ns.tolist()
     return columns

@@ -18,7 +18,8 @@ _PIXELS = 8_000
 class Marks:
     """Intervals of one kind in one lane, sorted by start; `site` and `label` are numbers.
 
-    `count` says how many events a mark stands for; its label is that of the longest.
+    A mark may stand for several events: `count` says how many, `busy_ns` how much of it they
+    fill, and its label is that of the longest.
     """
 
     start_ns: Integers
@@ -26,6 +27,7 @@ class Marks:
     site: Integers
     label: Integers
     count: Integers
+    busy_ns: Integers
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -34,13 +36,9 @@ class Marks:
 def sorted_marks(start_ns: Integers, end_ns: Integers, site: Integers, label: Integers) -> Marks:
     """One mark for each interval, sorted by start, of equal starts the longest first."""
     order = np.lexsort((-end_ns, start_ns))
-    return Marks(
-        start_ns[order],
-        np.maximum(end_ns, start_ns)[order],
-        site[order],
-        label[order],
-        np.ones(len(order), dtype=np.int64),
-    )
+    start_ns, end_ns = start_ns[order], np.maximum(end_ns, start_ns)[order]
+    count = np.ones(len(order), dtype=np.int64)
+    return Marks(start_ns, end_ns, site[order], label[order], count, end_ns - start_ns)
 
 
 def merged(marks: Marks, threshold_ns: int) -> Marks:
@@ -50,12 +48,16 @@ def merged(marks: Marks, threshold_ns: int) -> Marks:
     reached = np.maximum.accumulate(marks.end_ns)
     apart = marks.start_ns[1:] - reached[:-1] > threshold_ns
     begins = np.flatnonzero(np.r_[True, apart | (marks.site[1:] != marks.site[:-1])])
+    start_ns, end_ns = marks.start_ns[begins], np.maximum.reduceat(marks.end_ns, begins)
+    busy_ns = np.add.reduceat(marks.busy_ns, begins)
     return Marks(
-        marks.start_ns[begins],
-        np.maximum.reduceat(marks.end_ns, begins),
+        start_ns,
+        end_ns,
         marks.site[begins],
         marks.label[_longest_of_each(marks, begins)],
         np.add.reduceat(marks.count, begins),
+        # Calls within calls would be counted twice.
+        np.minimum(busy_ns, end_ns - start_ns),
     )
 
 
@@ -114,4 +116,5 @@ def _selected(marks: Marks, index: Integers) -> Marks:
         marks.site[index],
         marks.label[index],
         marks.count[index],
+        marks.busy_ns[index],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -57,14 +57,14 @@ def recorded_of(analysis: Analysis) -> Recorded:
             for name, version in sorted(manifest.versions.items())
             if version
         ),
-        overhead=tuple(
-            (visible(part.replace("_", " "), 60), duration(seconds * 1e9))
-            for part, seconds in sorted(
-                manifest.overhead.items(), key=lambda item: (-item[1], item[0])
-            )
-        ),
+        overhead=tuple(_overhead(manifest.overhead)),
         command=_command(manifest),
     )
+
+
+def device_model(device: str) -> str:
+    """Name of a GPU without the mark of a shadow GPU, for texts that say so themselves."""
+    return visible(device.replace(" (shadow)", ""), 80)
 
 
 def coverage_share(coverage: Coverage) -> str:
@@ -74,10 +74,17 @@ def coverage_share(coverage: Coverage) -> str:
     return percent(coverage.attributed / coverage.blocking_calls)
 
 
+def _overhead(measured: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """Names that end in _s are seconds, the others plain numbers."""
+    for name, value in sorted(measured.items()):
+        words = visible(name.removesuffix("_s").replace("_", " "), 60)
+        yield words, duration(value * 1e9) if name.endswith("_s") else f"{value:,.6g}"
+
+
 def _facts(analysis: Analysis) -> Iterator[tuple[str, str]]:
     manifest, run = analysis.manifest, analysis.summary.run
-    devices = _listed([f"{d.index}: {visible(d.name, 80)}" for d in manifest.devices])
-    yield "Device", (devices or "none") + (" (shadow: simulated)" if run.simulated else "")
+    devices = _listed([f"{d.index}: {device_model(d.name)}" for d in manifest.devices])
+    yield "Device", (devices or "none") + (" (shadow, simulated)" if run.simulated else "")
     if manifest.origin_unix_ns > 0:
         start = datetime.fromtimestamp(manifest.origin_unix_ns // 1_000_000_000, tz=UTC)
         yield "Started", f"{start:%Y-%m-%d %H:%M:%S} UTC"

@@ -40,13 +40,15 @@ class SiteRow:
     blocked_ms: str
     idle_ms: str
     idle_share: float
-    """Of the site with the most exposed idle time, between 0 and 1."""
+    """Of all idle time, between 0 and 1."""
     verdict: str
     gain: str
     advice_title: str
     advice_text: str
     rewrite: str
     code: tuple[SourceLine, ...]
+    no_code: str
+    """Why `code` is empty; "" where it is not."""
     whole_expression: str
     library_line: str
     stack: tuple[StackLine, ...]
@@ -55,15 +57,17 @@ class SiteRow:
 
 
 def sorted_sites(sites: Iterable[Site]) -> list[Site]:
-    """Flagged sites first, among them the unsafe ones, then by exposed idle and count.
+    """Flagged sites first, among them unsafe ones, then those to fix, then by cost.
 
     Unsafe sites lead because wrong results matter more than lost time, and they cost none.
     """
+    ranks = {"unsafe": 0, "fix": 1}
     return sorted(
         sites,
         key=lambda site: (
             not site.flagged,
-            site.verdict != "unsafe",
+            ranks.get(site.verdict, 2),
+            -site.savings_ns_per_step,
             -site.exposed_idle_ns,
             -site.count,
             site.file,
@@ -77,11 +81,8 @@ def site_rows(
     sites: Iterable[Site], figures: Figures, sources: Mapping[str, str]
 ) -> tuple[SiteRow, ...]:
     """Shape sites in the given order; anchors count from 1 in that order."""
-    listed = list(sites)
-    most_idle = max((site.exposed_idle_ns for site in listed), default=0)
     return tuple(
-        _row(f"site-{number}", site, figures, sources, most_idle)
-        for number, site in enumerate(listed, start=1)
+        _row(f"site-{number}", site, figures, sources) for number, site in enumerate(sites, start=1)
     )
 
 
@@ -102,9 +103,8 @@ def gain_of(site: Site, figures: Figures) -> str:
     return f"{bound} {estimated}{duration(site.savings_ns_per_step)}"
 
 
-def _row(
-    anchor: str, site: Site, figures: Figures, sources: Mapping[str, str], most_idle: int
-) -> SiteRow:
+def _row(anchor: str, site: Site, figures: Figures, sources: Mapping[str, str]) -> SiteRow:
+    idle_ns = figures.per_span(site.exposed_idle_ns)
     stack = tuple(
         StackLine(
             f"{visible_path(frame.file)}:{frame.line}",
@@ -113,6 +113,7 @@ def _row(
         )
         for frame in site.stack[:MAX_STACK_LINES]
     )
+    code = excerpt(sources.get(site.file, ""), site)
     return SiteRow(
         anchor=anchor,
         location=location_of(site),
@@ -123,14 +124,15 @@ def _row(
         op=visible(site.op, 120),
         per_step=rate(site.per_step) if figures.has_steps else f"{site.count:,}",
         blocked_ms=milliseconds(figures.per_span(site.blocked_ns)),
-        idle_ms=milliseconds(figures.per_span(site.exposed_idle_ns)),
-        idle_share=site.exposed_idle_ns / most_idle if most_idle > 0 else 0.0,
+        idle_ms=milliseconds(idle_ns),
+        idle_share=min(idle_ns / figures.idle_ns, 1.0) if figures.idle_ns > 0 else 0.0,
         verdict=visible(site.verdict, 40),
         gain=gain_of(site, figures),
         advice_title=visible(site.advice.title, 300),
         advice_text=visible_block(site.advice.text, 2_000),
         rewrite=visible_block(site.advice.rewrite, MAX_CODE),
-        code=excerpt(sources.get(site.file, ""), site),
+        code=code,
+        no_code="" if code else _why_no_code(site),
         whole_expression=visible_block(site.expression, MAX_CODE),
         library_line=visible_path(site.library_line or "", 300),
         stack=stack,
@@ -174,6 +176,12 @@ def _details(site: Site, figures: Figures) -> Iterable[tuple[str, str]]:
     yield "Code of", visible(site.owner, 40)
     if site.sampled:
         yield "Stack", "sampled while the host waited; no hook saw the call"
+
+
+def _why_no_code(site: Site) -> str:
+    if site.line < 1:
+        return "The recording does not say which line this was."
+    return "The source was not kept."
 
 
 def _line_of(source: str, line: int) -> str:

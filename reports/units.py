@@ -51,6 +51,12 @@ def quantity(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def with_article(number: str) -> str:
+    """A text that begins with a number, after "a" or "an" as it is spoken: an 8, an 11.5, a 24."""
+    whole = number.split(" ", 1)[0].split(".", 1)[0]
+    return f"{'an' if whole.startswith('8') or whole in ('11', '18') else 'a'} {number}"
+
+
 def rate(per_step: float) -> str:
     """Occurrences per step: 46, 2.5, 0.02, <0.01."""
     if 0 < per_step < 0.005:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from syncscope.records import Summary
 from syncscope.reports.figures import Figures
-from syncscope.reports.units import duration, percent, quantity
+from syncscope.reports.units import duration, percent, quantity, with_article
 
 GPU_BOUND_IDLE_FRACTION = 0.05
 """Below this a GPU counts as busy: what is left is not worth anybody's afternoon."""
@@ -14,7 +14,7 @@ GPU_BOUND_IDLE_FRACTION = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`tone` is gain, fine, unsafe or unknown: it colours the sentence, nothing more."""
+    """`tone` is gain, fine, unsafe or neutral: it colours the sentence, nothing more."""
 
     tone: str
     sentence: str
@@ -41,23 +41,29 @@ def _measured(summary: Summary, figures: Figures) -> tuple[str, list[str], str]:
         clauses = [_idle(summary, figures), _gain(summary, figures)]
         if figures.harmless:
             clauses.append(_harmless(figures, more=True))
-        return "gain", clauses, _how_sure(summary, figures)
+        explanation = _how_sure(summary)
+        if _mostly_not_lines(figures):
+            explanation += f" {_other_cause(figures)}"
+        return "gain", clauses, explanation
     if figures.idle_fraction < GPU_BOUND_IDLE_FRACTION:
+        tone = "fine"
         clauses = [f"{_busy(summary, figures)}: nothing worth fixing"]
         explanation = "The program is bound by the GPU: only less or faster GPU work shortens it."
     else:
+        # Not praise: the GPU idles, only not for a reason that a line could be blamed for.
+        tone = "neutral"
         clauses = [f"{_idle(summary, figures)}, but not because of a line that is worth fixing"]
         explanation = _other_cause(figures)
     if figures.harmless:
         clauses.append(_harmless(figures, more=False))
     elif not any(site.flagged for site in summary.sites):
         clauses.append("no wait or copy was flagged")
-    return "fine", clauses, explanation
+    return tone, clauses, explanation
 
 
 def _unmeasured(figures: Figures) -> tuple[str, list[str], str]:
     flagged = (*figures.fixable, *figures.harmless)
-    clauses = ["no GPU activity was recorded, so idle time and gains are unknown"]
+    clauses = ["no GPU activity was recorded, so idle time is unknown"]
     if flagged:
         blocked_ns = figures.per_span(sum(site.blocked_ns for site in flagged))
         where = "a step" if figures.has_steps else "in all"
@@ -66,13 +72,17 @@ def _unmeasured(figures: Figures) -> tuple[str, list[str], str]:
         clauses.append(f"{lines} {verb} the host for {duration(blocked_ns)} {where}")
     else:
         clauses.append("no wait or copy was flagged")
-    return "unknown", clauses, "The collectors below say what could be recorded, and why not."
+    explanation = (
+        "A line can give back at most the time for which it blocks the host. The collectors "
+        "below say what could be recorded, and why not."
+    )
+    return "neutral", clauses, explanation
 
 
 def _span(figures: Figures) -> str:
     """What a share is a share of."""
     if figures.has_steps:
-        return f"a {duration(figures.span_ns)} step"
+        return f"{with_article(duration(figures.span_ns))} step"
     return f"the {duration(figures.span_ns)} recorded"
 
 
@@ -111,18 +121,23 @@ def _harmless(figures: Figures, *, more: bool) -> str:
     return f"{article}{counted} {'is' if count == 1 else 'are'} harmless"
 
 
-def _how_sure(summary: Summary, figures: Figures) -> str:
+def _how_sure(summary: Summary) -> str:
     error = summary.replay.baseline_error
     if error is not None:
         return (
             "Gains come from replaying the recording without the line; replaying it unchanged "
             f"is off by {percent(abs(error))}."
         )
-    span = "step" if figures.has_steps else "recording"
     return (
-        "Gains are upper bounds: the idle time charged to a line. What the GPU does next may "
-        f"still have to wait for something else in the {span}."
+        "Gains are upper bounds: the idle time charged to a line, and the time in which its "
+        "copies ran alone. What the GPU does next may still have to wait for something else."
     )
+
+
+def _mostly_not_lines(figures: Figures) -> bool:
+    """Whether most of the idle time would stay if no line waited or copied."""
+    causes = ("sync", "transfer", "allocator")
+    return sum(share.fraction for share in figures.idle_shares if share.cause in causes) < 0.5
 
 
 def _other_cause(figures: Figures) -> str:

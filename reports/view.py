@@ -9,9 +9,9 @@ from syncscope.analysis.result import Analysis
 from syncscope.records import Summary
 from syncscope.reports.caveats import Caveat, caveats_of
 from syncscope.reports.figures import Figures, IdleShare, figures_of
-from syncscope.reports.recorded import Recorded, coverage_share, recorded_of
+from syncscope.reports.recorded import Recorded, coverage_share, device_model, recorded_of
 from syncscope.reports.sites import SiteRow, site_rows, sorted_sites
-from syncscope.reports.units import duration, percent, quantity
+from syncscope.reports.units import duration, percent, quantity, with_article
 from syncscope.reports.verdict import Verdict, verdict_of
 from syncscope.reports.visible_text import visible, visible_path
 
@@ -90,7 +90,7 @@ def _program(summary: Summary) -> str:
 
 def _subtitle(summary: Summary) -> Iterator[str]:
     run = summary.run
-    device = visible(run.device, 80) or "no GPU"
+    device = device_model(run.device) or "no GPU"
     yield f"shadow GPU, modelled on {device}" if run.simulated else device
     if run.torch:
         yield f"torch {visible(run.torch, 40)}"
@@ -105,7 +105,7 @@ def _idle_total(figures: Figures) -> str:
     if not figures.has_activity:
         return ""
     span = "step" if figures.has_steps else "recording"
-    return f"{duration(figures.idle_ns)} of a {duration(figures.span_ns)} {span}"
+    return f"{duration(figures.idle_ns)} of {with_article(duration(figures.span_ns))} {span}"
 
 
 def _tiles(summary: Summary, figures: Figures) -> Iterator[Tile]:

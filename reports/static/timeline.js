@@ -28,7 +28,8 @@ const syncscopeTimeline = (() => {
   ];
   const anchors = new Map(data.sites.map((site, number) => [site.anchor, number]));
   const steps = data.steps;
-  const margin = { l: 112, r: 12, t: 26, b: 40 };
+  const longestLabel = Math.max(...data.lanes.map((lane) => lane.label.length));
+  const margin = { l: Math.min(60 + 4.5 * longestLabel, 190), r: 12, t: 26, b: 40 };
   let range = firstRange();
   let selected = null;
   let drawn = [];
@@ -84,45 +85,73 @@ const syncscopeTimeline = (() => {
     return step ? ", step " + step[0] : "";
   }
 
-  function hoverText(track, i) {
-    const label = data.labels[track.label[i]];
-    const count = track.count ? track.count[i] : 1;
-    const site = data.sites[siteOf(track, i)];
+  function hoverText(track, mark) {
+    const label = data.labels[track.label[mark.i]];
+    const site = data.sites[siteOf(track, mark.i)];
+    const kind = plain(kindOf(track)[1]);
+    const estimated = data.simulated ? " (estimated)" : "";
     const lines = [];
     if (site) lines.push("<b>" + plain(site.expression.slice(0, 80)) + "</b>", plain(site.location));
-    if (count > 1) lines.push(count + " events drawn as one, the longest:");
+    if (mark.count > 1) {
+      lines.push(mark.count + " events drawn as one, filling " + share(mark.busy / mark.length) + ", among them");
+    }
     if (label) lines.push(plain(label.slice(0, 100)));
-    lines.push(plain(kindOf(track)[1]) + ", " + time(track.length[i]) + (data.simulated ? " (estimated)" : ""));
-    lines.push("at " + time(Math.max(track.start[i], 0)) + stepAt(track.start[i]));
+    lines.push(kind + ", " + time(mark.count > 1 ? mark.busy : track.length[mark.i]) + (mark.count > 1 ? " in all" : "") + estimated);
+    lines.push("at " + time(track.start[mark.i]) + stepAt(track.start[mark.i]));
     if (site) lines.push("<i>click to open the line</i>");
     return lines.join("<br>");
   }
 
-  // Marks in view; of those narrower than a pixel only what is not covered by the last one.
+  function share(fraction) {
+    return fraction < 0.01 ? "&lt;1 %" : Math.round(Math.min(fraction, 1) * 100) + " %";
+  }
+
+  // Marks in view. Those narrower than a pixel or so are gathered, and drawn as opaque as they
+  // fill their place: many short idle times must not look like one long one.
   function visible(track, pixel) {
     const found = [];
-    let covered = -Infinity;
+    let gathered = null;
     for (let i = 0; i < track.start.length; i++) {
       const start = track.start[i];
-      const end = start + Math.max(track.length[i], pixel);
-      if (start > range[1] || end < range[0]) continue;
-      if (track.length[i] < 1.5 * pixel && end <= covered + 0.5 * pixel) continue;
-      covered = Math.max(covered, end);
-      found.push(i);
+      const length = track.length[i];
+      const end = start + length;
+      if (start > range[1] || end + pixel < range[0]) continue;
+      const mark = { i, start, length, busy: track.busy ? track.busy[i] : length, count: track.count ? track.count[i] : 1 };
+      if (length >= 1.5 * pixel) {
+        gathered = null;
+        found.push(mark);
+      } else if (gathered && end - gathered.start <= 2.5 * pixel) {
+        if (length > track.length[gathered.i]) gathered.i = i;
+        gathered.length = Math.max(gathered.length, end - gathered.start);
+        gathered.busy += mark.busy;
+        gathered.count += mark.count;
+      } else {
+        gathered = { ...mark, length: Math.max(length, pixel) };
+        found.push(gathered);
+      }
     }
     return found;
   }
 
-  function bars(track, indices, pixel) {
+  // What is rare must stay visible, above all on the host, where events are looked for.
+  const FAINTEST = { host: 0.5, gaps: 0.12, stream: 0.2 };
+
+  function opacity(mark, group) {
+    return Math.min(1, Math.max(mark.busy / mark.length, FAINTEST[group]));
+  }
+
+  function bars(track, marks, solid) {
     const group = data.lanes[track.lane].group;
+    const strength = track.kind === "transfer_async" && !solid ? 0.45 : 1;
     return {
-      type: "bar", orientation: "h", customdata: indices, showlegend: false,
-      base: indices.map((i) => track.start[i] / unit.ns),
-      x: indices.map((i) => Math.max(track.length[i], pixel) / unit.ns),
-      y: indices.map(() => track.lane), width: group === "gaps" ? 0.84 : 0.6,
-      hovertext: indices.map((i) => hoverText(track, i)), hoverinfo: "text",
-      marker: { color: color(kindOf(track)[0]), line: { width: 0 } },
-      opacity: track.kind === "transfer_async" ? 0.45 : 1,
+      type: "bar", orientation: "h", customdata: marks.map((mark) => mark.i), showlegend: false,
+      base: marks.map((mark) => mark.start / unit.ns), x: marks.map((mark) => mark.length / unit.ns),
+      y: marks.map(() => track.lane), width: group === "gaps" ? 0.84 : 0.6,
+      hovertext: marks.map((mark) => hoverText(track, mark)), hoverinfo: "text",
+      marker: {
+        color: color(kindOf(track)[0]), line: { width: 0 },
+        opacity: solid ? 1 : marks.map((mark) => strength * opacity(mark, group)),
+      },
     };
   }
 
@@ -131,8 +160,8 @@ const syncscopeTimeline = (() => {
     drawn = [];
     const found = [boundaries()];
     for (const track of data.tracks) {
-      const trace = bars(track, visible(track, pixel), pixel);
-      if (selected) trace.opacity *= 0.22;
+      const trace = bars(track, visible(track, pixel), false);
+      if (selected) trace.opacity = 0.22;
       drawn[found.length] = track;
       found.push(trace);
     }
@@ -142,8 +171,8 @@ const syncscopeTimeline = (() => {
 
   function highlights(pixel, found) {
     return data.tracks.filter((track) => track.site).map((track, n) => {
-      const own = visible(track, pixel).filter((i) => track.site[i] === selected.site);
-      const trace = bars(track, own, pixel);
+      const own = visible(track, pixel).filter((mark) => track.site[mark.i] === selected.site);
+      const trace = bars(track, own, true);
       trace.marker.line = { width: 1.5, color: color("text") };
       drawn[found.length + n] = track;
       return trace;

@@ -31,12 +31,30 @@ class Rule:
 def diagnose(finding: Finding) -> tuple[str, Advice]:
     """The cause of a finding, and the advice for it.
 
-    That a wait is explicit says little: what asked for it is looked for all the same.
+    A hook knows the operator but not who called it: rules about the surroundings go first.
     """
-    told = finding.group.hook_cause
-    known = _BY_CAUSE.get(told) if told != "explicit_wait" else None
-    rule = known or next(rule for rule in RULES if rule.applies(finding))
+    told = _told_cause(finding)
+    for rule in RULES:
+        asked = not told or rule.cause in _SURROUNDINGS
+        if rule is _BY_CAUSE.get(told) or ((asked or rule.cause == told) and rule.applies(finding)):
+            break
     return rule.cause, Advice(rule.title, rule.text(finding), rule.rewrite(finding))
+
+
+def _told_cause(finding: Finding) -> str:
+    """The cause that a hook named, where the line does not say more; "" if there is none."""
+    told = finding.group.hook_cause
+    if told == "scalar_readback" and _sizes_depend_on_data(finding):
+        return "data_dependent_size"
+    if told == "created_on_host" and not _may_be_made_on_device(finding):
+        return ""
+    return told if told in CAUSES and told != "explicit_wait" else ""
+
+
+def _may_be_made_on_device(finding: Finding) -> bool:
+    origin = finding.group.origin
+    pinned = finding.group.memory == "pinned" or "pin_memory" in origin.frame.expression
+    return not pinned and (origin.owner == "user" or not origin.known)
 
 
 def _always(text: str) -> Callable[[Finding], str]:
@@ -60,6 +78,11 @@ _READING = words(
     "item float int bool tolist complex is_nonzero equal allclose _local_scalar_dense __bool__ "
     "__int__ __float__ __index__ __contains__ _assert"
 )
+
+
+def _is_asynchronous(finding: Finding) -> bool:
+    group = finding.group
+    return group.kind == "transfer" and group.memory == "pinned" and not group.blocking
 
 
 def _is_object_collective(finding: Finding) -> bool:
@@ -107,6 +130,7 @@ def _is_literal_upload(finding: Finding) -> bool:
 
 def _is_made_on_host(finding: Finding) -> bool:
     moves = finding.called in _MOVING and finding.group.direction != "d2h"
+    moves = moves and _may_be_made_on_device(finding)
     return moves and (finding.factory is not None or _factory_of_origin(finding) is not None)
 
 
@@ -185,6 +209,8 @@ def _is_tensor_readback(finding: Finding) -> bool:
     return finding.group.direction == "d2h" or (finding.is_readback and to_host)
 
 
+_FEW_BYTES = 1024
+
 _LIBRARY_ADVICE: tuple[tuple[str, str], ...] = (
     (
         "torch/autograd/",
@@ -230,6 +256,15 @@ _LIBRARY_ADVICE: tuple[tuple[str, str], ...] = (
 )
 
 
+def _asynchronous_text(finding: Finding) -> str:
+    if finding.is_upload:
+        return "Pinned memory, and nobody waits. Do not refill the source before the copy is done."
+    return (
+        "Pinned memory, and nobody waits. Record an event after the copy, and read the result only "
+        "after the event's synchronize()."
+    )
+
+
 def _library_text(finding: Finding) -> str:
     files = [frame.file for frame in finding.place.inner]
     for start, text in _LIBRARY_ADVICE:
@@ -257,6 +292,11 @@ def _made_on_host_text(finding: Finding) -> str:
 
 
 def _pageable_text(finding: Finding) -> str:
+    if finding.group.blocking and finding.each_bytes <= _FEW_BYTES:
+        return (
+            "A few bytes are uploaded with a wait, each time. Keep them on the device, upload them "
+            "once before the loop, or use a Python number as the operand."
+        )
     if finding.group.non_blocking:
         return (
             "non_blocking=True does nothing for pageable memory: the driver copies it to a buffer "
@@ -351,6 +391,12 @@ RULES: tuple[Rule, ...] = (
             "copy and call its synchronize() before the host reads or refills the buffer, or leave "
             "non_blocking out."
         ),
+    ),
+    Rule(
+        "asynchronous_copy",
+        _is_asynchronous,
+        "Nothing to change: this copy does not wait",
+        _asynchronous_text,
     ),
     Rule(
         "allocator_churn",
@@ -518,7 +564,10 @@ RULES: tuple[Rule, ...] = (
 )
 """In the order in which they are asked; the last applies always."""
 
+_FIRST_OF_EXPRESSION = [rule.cause for rule in RULES].index("literal_upload")
 _BY_CAUSE = {rule.cause: rule for rule in RULES}
+
+_SURROUNDINGS = frozenset(rule.cause for rule in RULES[:_FIRST_OF_EXPRESSION])
 
 CAUSES = tuple(dict.fromkeys(rule.cause for rule in RULES))
 """Names of the causes, which hooks may give in the column `cause`."""

@@ -38,6 +38,8 @@ class _Lane:
     ends: Ints
     causes: Ints
     calls: Ints
+    waited_ns: Ints
+    """How long the call of a segment kept the host, all of it; 0 for pauses."""
 
 
 def explain_gaps(
@@ -56,7 +58,8 @@ def explain_gaps(
     - Else the cause that fills most of the time from the beginning of the gap to the
       launch, on the launching thread: a wait ("sync", "transfer", "allocator"), a DataLoader
       ("dataloader"), a collection ("gc", of any thread), else "launch". A wait in which the
-      gap began drained the queue: the time to refill it is its time, too.
+      gap began drained the queue: the time to refill it is its time, too, but no more than
+      it kept the host: without the wait the launch would have come earlier by that much.
     - A launch that came shortly before the gap was late as well: what the host did for
       the length of the gap before it counts.
     - Without a launch (a lost row, the end of a window), what the main thread did in the
@@ -138,7 +141,14 @@ def _lane(calls: pd.DataFrame, host: pd.DataFrame, threads: frozenset[int] | Non
     starts = np.concatenate((int64(own, "start_ns"), int64(pauses, "start_ns")))
     ends = np.concatenate((int64(own, "end_ns"), int64(pauses, "end_ns")))
     low, high, top = flatten(starts, ends, (number >= 0).astype(np.int64))
-    return _Lane(low, high, causes[top], number[top])
+    waited = np.concatenate((cost_ns(own), np.zeros(len(pauses), dtype=np.int64)))
+    return _Lane(low, high, causes[top], number[top], waited[top])
+
+
+def cost_ns(calls: pd.DataFrame) -> Ints:
+    """How long each call kept the host: an upper bound of what its absence gains."""
+    span = int64(calls, "end_ns") - int64(calls, "start_ns")
+    return np.where(calls["blocking"], int64(calls, "blocked_ns"), span)
 
 
 def _dominant(
@@ -147,7 +157,7 @@ def _dominant(
     """Cause and call that fill most of [low, high], gap by gap.
 
     Where `drains`, the queue ran empty at `low`: the call that was waiting then owns what
-    nothing else explains.
+    nothing else explains, until it has all the time that it kept the host.
     """
     first = np.searchsorted(lane.ends, low - CLOCK_TOLERANCE_NS, side="left")
     last = np.searchsorted(lane.starts, np.maximum(high, low), side="right")
@@ -167,6 +177,10 @@ def _dominant(
     emptied &= lane.ends[segment] >= low[gap] - CLOCK_TOLERANCE_NS
     owner[gap[emptied]] = lane.causes[segment[emptied]]
     blame[gap[emptied], owner[gap[emptied]]] = lane.calls[segment[emptied]]
-    time[rows, owner] += refill
+    limit = np.zeros(len(low), dtype=np.int64)
+    limit[gap[emptied]] = lane.waited_ns[segment[emptied]]
+    refill_owned = np.minimum(refill, np.maximum(limit - time[rows, owner], 0))
+    time[rows, owner] += refill_owned
+    time[rows, default] += refill - refill_owned
     cause = np.where(time.sum(axis=1) > 0, time.argmax(axis=1), owner)
     return cause, blame[rows, cause]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from syncscope.analysis.intervals import Bools, Ints, covered, rest, union
+from syncscope.analysis.intervals import Bools, Ints
 from syncscope.analysis.stacks import Place, Stacks
 from syncscope.analysis.windows import int64
 
@@ -169,51 +169,3 @@ def _most_frequent(calls: pd.DataFrame, column: str) -> pd.Series:
     best = counts.drop_duplicates("site_id").set_index("site_id")[column]
     sites = calls["site_id"].drop_duplicates().to_numpy()
     return best.reindex(sites).fillna("") if best.dtype.kind != "i" else best.reindex(sites)
-
-
-def charged_ns(
-    gaps: pd.DataFrame, within: Iterable[tuple[int, int]] | None = None
-) -> dict[str, int]:
-    """Idle time by site_id, of the device that lost most: a gap counts where it ends.
-
-    With `within`, only gaps that end in one of these sorted, disjoint intervals count.
-    """
-    own = gaps[gaps["site_id"] != ""]
-    if within is not None:
-        bounds = np.array(list(within), dtype=np.int64).reshape(-1, 2)
-        ends = int64(own, "end_ns")
-        if not len(bounds):
-            return {}
-        place = np.searchsorted(bounds[:, 0], ends, side="left") - 1
-        own = own[(place >= 0) & (ends <= bounds[place, 1])]
-    length = own.assign(length=own["end_ns"] - own["start_ns"])
-    per_device = length.groupby(["site_id", "device"])["length"].sum()
-    return {str(key): int(value) for key, value in per_device.groupby("site_id").max().items()}
-
-
-def copying_ns(
-    calls: pd.DataFrame, activity: pd.DataFrame, within: Sequence[tuple[int, int]]
-) -> dict[str, int]:
-    """By site_id, the time in which its copies ran, the host waited and nothing computed.
-
-    That is no idle time of the device, but a copy that overlaps with kernels would not cost
-    it. Only calls that begin in one of the sorted, disjoint intervals `within` count.
-    """
-    copies = calls[(calls["kind"] == "transfer") & calls["blocking"] & (calls["site_id"] != "")]
-    bounds = np.array(within, dtype=np.int64).reshape(-1, 2)
-    if not len(copies) or not len(bounds):
-        return {}
-    starts, ends = int64(copies, "start_ns"), int64(copies, "end_ns")
-    place = np.searchsorted(bounds[:, 0], starts, side="right") - 1
-    counts = (place >= 0) & (starts < bounds[place, 1])
-    exposed = np.zeros(len(copies), dtype=np.int64)
-    for _, own in activity.groupby("device"):
-        moving = own[own["direction"].isin(["h2d", "d2h"])]
-        running = own[~own["direction"].isin(["h2d", "d2h"])]
-        alone = rest(
-            *union(int64(running, "start_ns"), int64(running, "end_ns")),
-            *union(int64(moving, "start_ns"), int64(moving, "end_ns")),
-        )
-        exposed += covered(starts, ends, *alone)
-    total = pd.Series(np.where(counts, exposed, 0)).groupby(copies["site_id"].to_numpy()).sum()
-    return {str(key): int(value) for key, value in total.items()}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -58,6 +59,12 @@ class Place:
     owner: str
 
     @property
+    def library_line(self) -> str | None:
+        """The innermost line below the shown one that does more than pass a call on."""
+        below = (frame for frame in self.inner if frame.file not in _PLUMBING)
+        return next((f"{frame.file}:{frame.line}" for frame in below), None)
+
+    @property
     def known(self) -> bool:
         """Whether there is a line to show."""
         return self.frame is not UNKNOWN_FRAME
@@ -70,7 +77,9 @@ class Stacks:
     """Looks up places by stack id. Each stack is resolved once."""
 
     def __init__(self, frames: pd.DataFrame, stacks: pd.DataFrame) -> None:
-        self._frames = {row[0]: Frame(*row) for row in frames.itertuples(index=False, name=None)}
+        self._frames = {
+            row[0]: _only_header(Frame(*row)) for row in frames.itertuples(index=False, name=None)
+        }
         self._stacks = {
             int(number): [int(frame) for frame in frame_ids]
             for number, frame_ids in zip(stacks["stack_id"], stacks["frame_ids"], strict=True)
@@ -85,6 +94,22 @@ class Stacks:
             place = _place(tuple(self._frames[i] for i in ids if i in self._frames))
             self._places[stack_id] = place
         return place
+
+
+_COMPOUND = re.compile(r"(?:async\s+)?(?:with|for|while|if|try|match)\b")
+
+
+def _only_header(frame: Frame) -> Frame:
+    """A frame whose position is a whole compound statement, cut to its first line.
+
+    That is where Python puts the calls of a `with` statement: its body has no part in them.
+    """
+    if frame.end_line <= frame.line or not _COMPOUND.match(frame.expression):
+        return frame
+    header = frame.expression.partition("\n")[0].rstrip()
+    header = header.partition(":  #")[0].removesuffix(":")
+    end_column = frame.column + len(header) if frame.column > 0 else -1
+    return replace(frame, end_line=frame.line, end_column=end_column, expression=header)
 
 
 def _place(stack: tuple[Frame, ...]) -> Place:

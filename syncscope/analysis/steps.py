@@ -35,8 +35,8 @@ def step_table(marks: Ints, windows: tuple[Ints, Ints]) -> pd.DataFrame:
 
     Index 0 is what comes before the first mark, start-up and the first step together: it
     is shown, but `full_steps` leaves it out. Intervals that reach over the edge of a
-    window are cut there and start a new index 0-like part, which `full_steps` leaves out
-    as well. What follows the last mark is no step. Without marks, the whole is one step.
+    window are cut there, and `full_steps` leaves out what is cut at its start. What follows
+    the last mark is no step. Without marks, the whole is one step.
     """
     if not len(windows[0]):
         return pd.DataFrame({"index": [], "start_ns": [], "end_ns": []}, dtype=np.int64)

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.causes import diagnose
+from syncscope.analysis.costs import by_site, exposed_ns, savings_ns
 from syncscope.analysis.findings import Finding
 from syncscope.analysis.gaps import busy_ns
 from syncscope.analysis.intervals import Ints
-from syncscope.analysis.sites import Group, charged_ns, copying_ns
+from syncscope.analysis.sites import Group
 from syncscope.analysis.stacks import Stacks
 from syncscope.analysis.steps import full_steps
 from syncscope.analysis.syntax import Sources
@@ -103,13 +104,11 @@ def site_records(
     Where no GPU activity was recorded, the time that the host was blocked stands in for it:
     an upper bound as well.
     """
-    spans = list(zip(steps["start_ns"].tolist(), steps["end_ns"].tolist(), strict=True))
-    exposed, in_steps = charged_ns(gaps), charged_ns(gaps, spans)
-    copying = copying_ns(calls, activity, spans)
+    exposed = by_site(calls, exposed_ns(calls, gaps))
+    savings = by_site(calls, savings_ns(calls, gaps, activity, steps))
     records = []
     for group in groups:
-        saved = in_steps.get(group.id, 0) + copying.get(group.id, 0)
-        saved = saved // max(len(spans), 1)
+        saved = savings.get(group.id, 0) // max(len(steps), 1)
         if not len(gaps) and not len(activity):
             saved = group.blocked_ns // max(run.steps, 1)
         records.append(_site(group, exposed.get(group.id, 0), saved, run, sources))
@@ -130,7 +129,7 @@ def _rank(site: Site) -> tuple[object, ...]:
 
 
 def _site(group: Group, exposed: int, saved: int, run: RunSummary, sources: Sources) -> Site:
-    frame, inner = group.place.frame, group.place.inner
+    frame = group.place.frame
     cause, advice = diagnose(Finding(group, sources.expression(frame)))
     pageable = {"pageable": True, "pinned": False}.get(group.memory)
     return Site(
@@ -142,7 +141,7 @@ def _site(group: Group, exposed: int, saved: int, run: RunSummary, sources: Sour
         end_column=frame.end_column,
         function=frame.function,
         expression=frame.expression or group.op,
-        library_line=f"{inner[0].file}:{inner[0].line}" if inner else None,
+        library_line=group.place.library_line,
         owner=group.place.owner,
         op=group.op,
         kind=group.kind,

@@ -36,7 +36,7 @@ class Segment:
 class Block:
     """A piece of a segment, in use or cached."""
 
-    __slots__ = ("after", "before", "offset", "owner", "segment", "size", "used")
+    __slots__ = ("after", "before", "key", "offset", "owner", "segment", "size", "used")
 
     def __init__(self, owner: Allocator, segment: Segment, offset: int, size: int) -> None:
         self.owner = owner
@@ -44,12 +44,9 @@ class Block:
         self.offset = offset
         self.size = size
         self.used = False
+        self.key = (size, segment.stream)
         self.before: Block | None = None
         self.after: Block | None = None
-
-    def release(self) -> None:
-        """Called when a storage dies, on any thread: the block is taken back later."""
-        self.owner.returned.append(self)
 
 
 @dataclass
@@ -67,11 +64,6 @@ class OutOfMemoryError(Exception):
         super().__init__(f"{wanted} bytes wanted, {free} free")
         self.wanted = wanted
         self.free = free
-
-
-def rounded(size: int) -> int:
-    """Bytes that a block for `size` bytes takes."""
-    return max(ROUND, (size + ROUND - 1) // ROUND * ROUND)
 
 
 def segment_size(size: int) -> int:
@@ -97,6 +89,8 @@ class Allocator:
         self.allocated = self.peak_allocated = 0
         self.reserved = self.peak_reserved = 0
         self.allocations = self.retries = self.ooms = self.segments = 0
+        self.quick: dict[tuple[int, int], list[Block]] = {}
+        """Returned blocks that are not merged yet, by size and stream: the same size fits best."""
         self._free: dict[tuple[bool, int], tuple[list[_Key], dict[_Key, Block]]] = {}
         self._next_segment = 0
 
@@ -104,15 +98,13 @@ class Allocator:
         """A block of at least `size` bytes. Raises OutOfMemoryError."""
         if self.returned:
             self.collect()
-        size = rounded(size)
+        size = (size + ROUND - 1) // ROUND * ROUND or ROUND
+        ready = self.quick.get((size, stream))
         stall = None
-        block = self._take(size, stream)
-        if block is None:
-            stall = self._grow(size, stream)
-            block = self._take(size, stream)
-            if block is None:
-                raise AssertionError("a fresh segment does not fit its request")
-        block.used = True
+        if ready:
+            block = ready.pop()
+        else:
+            block, stall = self._allocate(size, stream)
         self.allocations += 1
         self.allocated += block.size
         if self.allocated > self.peak_allocated:
@@ -121,16 +113,43 @@ class Allocator:
 
     def collect(self) -> None:
         """Take back the blocks whose storages have died."""
-        returned = self.returned
+        returned, quick = self.returned, self.quick
         while returned:
             block = returned.popleft()
             self.allocated -= block.size
-            block.used = False
-            self._merge(block)
+            known = quick.get(block.key)
+            if known is None:
+                quick[block.key] = [block]
+            else:
+                known.append(block)
+
+    def merge_returned(self) -> None:
+        """Merge returned blocks with their neighbours."""
+        self.collect()
+        for blocks in self.quick.values():
+            for block in blocks:
+                block.used = False
+                self._merge(block)
+        self.quick.clear()
+
+    def _allocate(self, size: int, stream: int) -> tuple[Block, Stall | None]:
+        stall = None
+        block = self._take(size, stream)
+        if block is None and self.quick:
+            self.merge_returned()
+            block = self._take(size, stream)
+        if block is None:
+            stall = self._grow(size, stream)
+            block = self._take(size, stream)
+            if block is None:
+                raise AssertionError("a fresh segment does not fit its request")
+        block.used = True
+        block.key = (block.size, stream)
+        return block, stall
 
     def empty_cache(self) -> list[int]:
         """Give all unused segments back; returns their sizes."""
-        self.collect()
+        self.merge_returned()
         freed: list[int] = []
         for keys, blocks in self._free.values():
             for key in [key for key in keys if blocks[key].size == blocks[key].segment.size]:

@@ -59,6 +59,10 @@ class HostThread(threading.local):
         self.streams: dict[int, Any] = {}
         self.capture: Any = None
         self.move: Any = None
+        self.lenient = False
+        """Inside C++ code that uploads a host operand by itself, unseen."""
+        self.exchanging = False
+        """Inside `torch.from_dlpack`, which may take a GPU's memory."""
         self.silent = 0
         """How many of the next hidden waits are checks that only the CPU's code makes."""
         self.caller: tuple[str, str] | None = None

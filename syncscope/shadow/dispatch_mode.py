@@ -7,6 +7,7 @@ more than everything else per operator.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -15,6 +16,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from syncscope.shadow.operators import Operators
 
 _EMPTY: dict[str, Any] = {}
+
+
+@functools.cache
+def takes_apart(types: tuple[type, ...]) -> bool:
+    """Whether a tensor subclass has an own `__torch_dispatch__`.
+
+    It then goes first, and the operators that it calls come here.
+    """
+    disabled = torch._C._disabled_torch_dispatch_impl
+    return any(getattr(kind, "__torch_dispatch__", disabled) is not disabled for kind in types)
 
 
 class ShadowDispatchMode(TorchDispatchMode):
@@ -34,6 +45,8 @@ class ShadowDispatchMode(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        if types and takes_apart(types):
+            return NotImplemented
         handler = self.handlers.get(func)
         if handler is None:
             handler = self._add(func)

@@ -89,15 +89,16 @@ class ShadowGpu:
             ShadowGpu._running = None
 
     def after_fork(self) -> None:
-        """In a forked child: the recording is the parent's, and CUDA cannot be used."""
-        machine, mode = self._machine, self._mode
-        if machine is None or mode is None:
+        """In a forked child: the recording is the parent's, and CUDA cannot be used.
+
+        The dispatch mode stays, to raise CUDA's error; nothing is recorded.
+        """
+        machine = self._machine
+        if machine is None:
             return
         machine.forked = True
         timeline = machine.timeline
         machine.blocking = machine.transfers = timeline.runtime = timeline.activity = _Nowhere()
-        if threading.get_ident() == self._thread:
-            leave(mode)
 
     def _install(self, machine: Machine) -> None:
         patches = self._patches

@@ -17,7 +17,7 @@ from syncscope.recording.tables import BlockingRow, TransferRow, UnmodelledRow
 from syncscope.shadow.allocator import Allocator, OutOfMemoryError, Stall
 from syncscope.shadow.effects import Effect
 from syncscope.shadow.gpus import GpuModel
-from syncscope.shadow.marks import ATTRIBUTE, NO_STORAGE, GpuMark, Mark, storage_of
+from syncscope.shadow.marks import ATTRIBUTE, NO_STORAGE, PLAIN, GpuMark, Mark, storage_of
 from syncscope.shadow.timeline import Timeline
 
 CAPTURE_ERROR = (
@@ -56,6 +56,9 @@ class Machine:
 
         May stall, and may raise torch.OutOfMemoryError.
         """
+        if type(tensor) not in PLAIN:
+            with torch._C.DisableTorchFunctionSubclass():
+                return self.place(tensor.as_subclass(torch.Tensor), device)
         try:
             storage = storage_of(tensor)
         except NO_STORAGE:
@@ -161,6 +164,8 @@ class Machine:
         depth: int = 1,
     ) -> None:
         """Record that the host waited from `start_ns` until now, at the calling line."""
+        if self.forked:
+            raise RuntimeError(FORK_ERROR)
         caller = self.thread.caller
         if caller is not None:
             cause = caller[1]
@@ -183,6 +188,8 @@ class Machine:
         cause: str,
     ) -> None:
         """Record a copy between host and device that lasted from `start_ns` until now."""
+        if self.forked:
+            raise RuntimeError(FORK_ERROR)
         caller = self.thread.caller
         if caller is not None:
             cause = caller[1]
@@ -239,6 +246,8 @@ class Machine:
 
     def host_mark(self, pinned: bool = False, depth: int = 1) -> Mark:
         """A mark for host memory that is being made now."""
+        if self.forked:
+            return Mark(pinned)
         return Mark(pinned, self.context.stacks.capture(sys._getframe(depth)))
 
     def note(self, op: str, reason: str) -> None:

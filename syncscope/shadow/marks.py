@@ -20,6 +20,9 @@ from syncscope.shadow.allocator import Block
 storage_of = torch._C.TensorBase.untyped_storage
 true_device = torch._C.TensorBase.device.__get__  # type: ignore[attr-defined]
 
+PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+"""Types whose methods can be called without running code of the program."""
+
 ATTRIBUTE = "_syncscope_mark"
 NO_STORAGE = (NotImplementedError, RuntimeError)
 
@@ -51,7 +54,7 @@ class GpuMark:
 
     def __del__(self) -> None:
         if self.block is not None:
-            self.block.release()
+            self.block.owner.returned.append(self.block)
 
 
 class Unclaimed:
@@ -68,6 +71,13 @@ UNCLAIMED = Unclaimed()
 
 def mark_of(tensor: torch.Tensor) -> Any:
     """The mark of a tensor's memory, None for plain host memory."""
+    if type(tensor) not in PLAIN:
+        with torch._C.DisableTorchFunctionSubclass():
+            return _mark_of(tensor)
+    return _mark_of(tensor)
+
+
+def _mark_of(tensor: torch.Tensor) -> Any:
     try:
         return storage_of(tensor)._syncscope_mark  # type: ignore[attr-defined]
     except NO_STORAGE:
@@ -76,10 +86,11 @@ def mark_of(tensor: torch.Tensor) -> Any:
 
 def set_mark(tensor: torch.Tensor, mark: Any) -> None:
     """Put a mark on a tensor's memory."""
-    try:
-        storage_of(tensor)._syncscope_mark = mark  # type: ignore[attr-defined]
-    except NO_STORAGE:
-        tensor.__dict__[ATTRIBUTE] = mark
+    with torch._C.DisableTorchFunctionSubclass():
+        try:
+            storage_of(tensor)._syncscope_mark = mark  # type: ignore[attr-defined]
+        except NO_STORAGE:
+            tensor.__dict__[ATTRIBUTE] = mark
 
 
 def gpu_of(tensor: torch.Tensor) -> int:

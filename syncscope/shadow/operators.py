@@ -16,8 +16,8 @@ from syncscope.shadow.causes import cause_of
 from syncscope.shadow.clock import flops_of
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.marks import (
-    ATTRIBUTE,
     NO_STORAGE,
+    PLAIN,
     UNCLAIMED,
     gpu_of,
     mark_of,
@@ -68,6 +68,8 @@ TAKES_HOST_TENSORS = (
     "aten::_amp_",
     "aten::_pack_padded_sequence",
     "aten::_ctc_loss",
+    "aten::ctc_loss",
+    "aten::_use_cudnn",
     "aten::tensor_split",
     "aten::_cudnn",
     "aten::lstm",
@@ -88,6 +90,9 @@ INDEXING = ("index", "_unsafe_index", "index_put", "index_put_", "_index_put_imp
 """Operators that upload host indices by themselves."""
 
 _DYNAMIC = torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape
+
+SCALARS = frozenset({int, float, bool, type(None), str, torch.dtype, torch.memory_format})
+"""Types of arguments that cannot hold a tensor."""
 
 _IS_TENSOR: dict[type, bool] = {torch.Tensor: True, torch.nn.Parameter: True}
 
@@ -128,6 +133,51 @@ def returns_view(func: Any) -> bool:
 def returns_fresh(func: Any) -> bool:
     """Some result is a new tensor."""
     return any(ret.alias_info is None for ret in func._schema.returns)
+
+
+class Operands:
+    """Where the tensors of a call live."""
+
+    __slots__ = ("device", "flight", "host", "size", "unclaimed")
+
+    def __init__(self) -> None:
+        self.device = -1
+        self.size = 0
+        """Bytes of those on the GPU."""
+        self.host: torch.Tensor | None = None
+        """One on the host that is more than a scalar."""
+        self.flight = False
+        self.unclaimed = False
+
+    def see(self, machine: Machine, value: Any) -> None:
+        """Take an argument into account: a tensor, a list of tensors, or anything else."""
+        if is_tensor(value):
+            self._see_tensor(machine, value)
+        elif type(value) is list or type(value) is tuple:
+            for item in value:
+                if is_tensor(item):
+                    self._see_tensor(machine, item)
+
+    def _see_tensor(self, machine: Machine, tensor: torch.Tensor) -> None:
+        mark = mark_of(tensor)
+        if mark is None:
+            if tensor.dim():
+                self.host = tensor
+            return
+        index = mark.gpu
+        if index >= 0:
+            if self.device >= 0 and index != self.device:
+                machine.mixed(self.device, index)
+            self.device = index
+            if tensor.layout is torch.strided:
+                self.size += tensor.nbytes
+        elif index == -1:
+            if tensor.dim():
+                self.host = tensor
+            if mark.flight is not None:
+                self.flight = True
+        else:
+            self.unclaimed = True
 
 
 class Operators:
@@ -237,65 +287,57 @@ class Operators:
 
     def compute(self, func: Any) -> Handler:
         """An operator that reads and writes tensors where they live."""
-        op = func._op
+        general = self._general(func)
+        on_gpu = self._on_gpu(func)
+
+        def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            """The common case, without a call: all tensors plain, and on one GPU."""
+            if kwargs:
+                return general(args, kwargs)
+            device = -1
+            size = 0
+            for value in args:
+                kind = type(value)
+                if kind in PLAIN:
+                    try:
+                        mark = storage_of(value)._syncscope_mark  # type: ignore[attr-defined]
+                    except NO_STORAGE:
+                        return general(args, kwargs)
+                    if mark is None:
+                        return general(args, kwargs)
+                    index = mark.gpu
+                    if index < 0 or (device >= 0 and index != device):
+                        return general(args, kwargs)
+                    device = index
+                    size += value.nbytes
+                elif kind not in SCALARS:
+                    return general(args, kwargs)
+            if device < 0:
+                return general(args, kwargs)
+            return on_gpu(args, kwargs, device, size)
+
+        return run
+
+    def _general(self, func: Any) -> Handler:
         machine = self.machine
         on_gpu = self._on_gpu(func)
         on_host = self._on_host(func)
         strict = not takes_host_tensors(func._schema.name)
 
         def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            device = -1
-            host = flight = unclaimed = None
-            size = 0
+            operands = Operands()
             for value in args:
-                kind = type(value)
-                known = _IS_TENSOR.get(kind)
-                if known is None:
-                    known = is_tensor(value)
-                if known:
-                    values: Any = (value,)
-                elif kind is list or kind is tuple:
-                    values = value
-                else:
-                    continue
-                for tensor in values:
-                    if not known and not is_tensor(tensor):
-                        continue
-                    try:
-                        mark = storage_of(tensor)._syncscope_mark  # type: ignore[attr-defined]
-                    except NO_STORAGE:
-                        mark = tensor.__dict__.get(ATTRIBUTE)
-                        if mark is not None:
-                            device = mark.gpu
-                        continue
-                    if mark is None:
-                        host = host if tensor.dim() == 0 else tensor
-                        continue
-                    index = mark.gpu
-                    if index >= 0:
-                        if device >= 0 and index != device:
-                            machine.mixed(device, index)
-                        device = index
-                        size += tensor.nbytes
-                    elif index == -1:
-                        if tensor.dim():
-                            host = tensor
-                        if mark.flight is not None:
-                            flight = True
-                    else:
-                        unclaimed = True
-            if kwargs:
-                for tensor in tensors_in(kwargs.values()):
-                    index = gpu_of(tensor)
-                    if index >= 0:
-                        device = index
+                operands.see(machine, value)
+            for value in kwargs.values():
+                operands.see(machine, value)
+            device = operands.device
             if device < 0:
-                return on_host(args, kwargs, host, flight, unclaimed)
-            if host is not None and strict:
+                return on_host(args, kwargs, operands)
+            if operands.host is not None and strict and not machine.thread.lenient:
                 machine.mixed(device, -1)
-            if unclaimed:
+            if operands.unclaimed:
                 claim(machine, args, device)
-            return on_gpu(args, kwargs, device, size)
+            return on_gpu(args, kwargs, device, operands.size)
 
         return run
 
@@ -317,7 +359,7 @@ class Operators:
 
         def run(args: tuple[Any, ...], kwargs: dict[str, Any], device: int, size: int) -> Any:
             try:
-                result = op(*args, **kwargs)
+                result = op(*args, **kwargs) if kwargs else op(*args)
             except NotImplementedError as error:
                 raise unsupported(full_name, error) from error
             if fresh:
@@ -372,10 +414,8 @@ class Operators:
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
 
-        def run(
-            args: tuple[Any, ...], kwargs: dict[str, Any], host: Any, flight: Any, unclaimed: Any
-        ) -> Any:
-            if flight:
+        def run(args: tuple[Any, ...], kwargs: dict[str, Any], operands: Operands) -> Any:
+            if operands.flight:
                 check_flights(machine, args, written, name)
             result = op(*args, **kwargs)
             spent = clock.HOST_OP_NS
@@ -384,8 +424,8 @@ class Operators:
             if flops is not None:
                 spent += int(flops(args, result) / clock.HOST_FLOPS_PER_NS)
             thread.now += spent
-            if unclaimed:
-                settle(args, result, host, fresh)
+            if operands.unclaimed:
+                settle(args, result, operands.host, fresh)
             return result
 
         return run

@@ -23,9 +23,12 @@ FLAG_READ = Effect("d2h", 1)
 """Reading one bool back: `if (bad.any().item())` in C++."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
-    """One operator call that has been computed on the CPU stand-ins."""
+    """One operator call that has been computed on the CPU stand-ins.
+
+    Nobody changes it; it is not frozen because that would double the cost of making one.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]

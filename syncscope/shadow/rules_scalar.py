@@ -175,7 +175,7 @@ def _mode(call: Call) -> Effects:
     values, dim = call.subject, call.arg(1, "dim", -1)
     if values is None or not values.dim():
         return ()
-    length = values.shape[dim]
+    length: int = values.shape[dim]
     if length <= 2048:
         return ()
     row = f"3*S D4 S S D4 S S D16 S D4 S S D16 S D8 S H{values.element_size()} H8 S"
@@ -207,8 +207,9 @@ def _host_scalars(*arguments: tuple[int, str], source: str) -> Rule:
     """Zero-dimensional host tensors are moved to the GPU first."""
 
     def apply(call: Call) -> Effects:
-        found = (call.host_arg(position, name) for position, name in arguments)
-        return tuple(upload(t.element_size()) for t in found if t is not None and not t.dim())
+        values = [call.arg(position, name) for position, name in arguments]
+        scalars = [v for v in values if isinstance(v, torch.Tensor) and not v.dim()]
+        return tuple(upload(t.element_size()) for t in scalars if not call.on_gpu(t))
 
     return Rule(apply, source)
 
@@ -245,18 +246,32 @@ def _ctc_loss(call: Call) -> Effects:
     """
     if call.subject is None:
         return ()
-    targets, lengths = call.args[1], call.args[2:4]
+    log_probs, targets, lengths = call.args[0], call.args[1], call.args[2:4]
     copies: list[Effect] = []
-    target_read = read(4 * targets.numel())
     if call.on_gpu(targets):
-        copies.append(target_read)
+        copies.append(read(4 * targets.numel()))
     if isinstance(lengths[0], torch.Tensor):
         copies.extend(read(size_bytes(length)) for length in lengths if call.on_gpu(length))
-        if call.on_gpu(targets):
-            copies.append(target_read)
-    if not call.on_gpu(targets):
-        copies.append(upload(8 * targets.numel()))
-    return (*copies, *_ctc_uploads(call.args[0]))
+        copies.extend(copies[:1] if call.on_gpu(targets) else ())
+    if call.on_gpu(targets):
+        return (*copies, *_ctc_uploads(log_probs))
+    if _suits_cudnn(call):
+        batch = Effect("h2d", 4 * log_probs.shape[1], waits=False)
+        all_targets = Effect("h2d", 4 * targets.numel(), waits=False)
+        return (*copies, batch, batch, all_targets, batch, batch)
+    return (*copies, upload(8 * targets.numel()), *_ctc_uploads(log_probs))
+
+
+def _suits_cudnn(call: Call) -> bool:
+    """Targets of all samples in one row on the host as int32, all inputs of full length."""
+    log_probs, targets, lengths = call.args[:3]
+    if isinstance(lengths, torch.Tensor):
+        full = bool((lengths == log_probs.shape[0]).all())
+    else:
+        full = all(length == log_probs.shape[0] for length in lengths)
+    short = targets.dim() == 1 and targets.dtype == torch.int32
+    single = log_probs.dtype == torch.float32 and log_probs.dim() == 3
+    return full and short and single and call.arg(4, "blank", 0) == 0
 
 
 def _ctc_uploads(log_probs: torch.Tensor) -> Effects:

@@ -82,15 +82,16 @@ def _to_sparse(call: Call) -> Effects:
 
 
 def _to_sparse_compressed(call: Call) -> Effects:
-    """Dense: two `nonzero`. COO: coalesced first. CSR to CSC and back: cuSPARSE."""
+    """Dense: two `nonzero`. COO: sorted by thrust as needed. CSR to CSC and back: cuSPARSE."""
     tensor = call.subject
     if tensor is None:
         return ()
     if tensor.layout == torch.strided:
         return (read(4), read(4))
-    if tensor.layout == torch.sparse_coo:
-        return _coalesced(tensor)
     result = call.result
+    if tensor.layout == torch.sparse_coo:
+        by_column = isinstance(result, torch.Tensor) and result.layout == torch.sparse_csc
+        return _COALESCE if by_column and tensor._nnz() > 1 else _coalesced(tensor)
     same = isinstance(result, torch.Tensor) and result.layout == tensor.layout
     return () if same else (upload(8),)
 

@@ -15,6 +15,9 @@ from typing import Any
 
 import torch
 
+from torch.nn.parameter import UninitializedTensorMixin
+from torch.overrides import handle_torch_function, has_torch_function_unary
+
 from syncscope.shadow import clock, transfers
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.marks import ATTRIBUTE, Mark, gpu_of, mark_of, set_mark, true_device
@@ -49,7 +52,6 @@ class TensorApi:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self._in_move = False
 
     def move(
         self,
@@ -265,6 +267,9 @@ def install(machine: Machine, patches: Patches) -> TensorApi:
     _install_answers(machine, patches)
     for name in ("to", "cpu", "cuda", "numpy", "tolist", "pin_memory", "type"):
         patches.put(cls, name, _method(name, getattr(_Base, name), getattr(api, name)))
+    moves = [cls.to, cls.cpu, cls.cuda]
+    allowed = [*UninitializedTensorMixin._allowed_methods, *moves]
+    patches.put(UninitializedTensorMixin, "_allowed_methods", allowed)
 
     def type_as(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         return api.to(tensor, other.device, other.dtype)
@@ -284,6 +289,14 @@ def install(machine: Machine, patches: Patches) -> TensorApi:
     patches.put(cls, "type_as", _method("type_as", _Base.type_as, type_as))
     patches.put(cls, "new_tensor", _method("new_tensor", _Base.new_tensor, new_tensor))
     patches.put(cls, "new", _method("new", _Base.new, new))
+    dlpack = cls.__dlpack__
+
+    def to_dlpack(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if gpu_of(tensor) >= 0 and not machine.thread.exchanging:
+            raise RuntimeError("Unsupported device in DLTensor.")
+        return dlpack(tensor, *args, **kwargs)
+
+    patches.put(cls, "__dlpack__", to_dlpack)
     patches.put(cls, "record_stream", lambda tensor, stream: None)
     _install_printing(machine, patches)
     return api
@@ -291,6 +304,8 @@ def install(machine: Machine, patches: Patches) -> TensorApi:
 
 def _method(name: str, original: Any, bound: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if has_torch_function_unary(self):
+            return handle_torch_function(method, (self,), self, *args, **kwargs)
         return bound(self, *args, **kwargs)
 
     method.__name__ = name

@@ -152,6 +152,7 @@ def install(tensor_api: TensorApi, patches: Patches) -> None:
     patches.wrap(torch, "from_dlpack", lambda original: _from_dlpack(api, original))
     for name, dtype in tensor_types().items():
         patches.put(torch.cuda, name, _constructor(api, dtype))
+    patches.wrap(torch, "ctc_loss", lambda original: _ctc_loss(api, original))
     patches.wrap(torch._C._nn, "one_hot", lambda original: _one_hot(api, original))
     patches.wrap(
         torch._C,
@@ -222,9 +223,43 @@ def _one_hot(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
     return one_hot
 
 
+def _ctc_loss(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Averaging uploads the lengths of the targets, with a wait (ATen/native/LossCTC.cpp)."""
+
+    def ctc_loss(
+        log_probs: torch.Tensor,
+        targets: torch.Tensor,
+        input_lengths: Any,
+        target_lengths: Any,
+        blank: int = 0,
+        reduction: int = 1,
+        zero_infinity: bool = False,
+    ) -> torch.Tensor:
+        thread = api.machine.thread
+        device = gpu_of(log_probs)
+        thread.lenient = device >= 0
+        args = (log_probs, targets, input_lengths, target_lengths, blank, reduction)
+        try:
+            loss: torch.Tensor = original(*args, zero_infinity)
+        finally:
+            thread.lenient = False
+        on_host = isinstance(target_lengths, torch.Tensor) and gpu_of(target_lengths) < 0
+        if device >= 0 and reduction == 1 and on_host:
+            upload = Effect("h2d", 8 * target_lengths.numel())
+            api.machine.apply(device, (upload,), "aten::ctc_loss", "host_index")
+        return loss
+
+    return ctc_loss
+
+
 def _from_dlpack(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
     def convert(ext_tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        made = original(ext_tensor, *args, **kwargs)
+        thread = api.machine.thread
+        thread.exchanging = True
+        try:
+            made = original(ext_tensor, *args, **kwargs)
+        finally:
+            thread.exchanging = False
         if isinstance(ext_tensor, torch.Tensor):
             mark_as(made, gpu_of(ext_tensor), api.machine)
         return made

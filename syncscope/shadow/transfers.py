@@ -34,7 +34,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
         return True
     expected = 1
     for size, stride in sorted(
-        zip(tensor.shape, tensor.stride(), strict=True), key=lambda pair: pair[1]
+        zip(tensor.size(), tensor.stride(), strict=True), key=lambda pair: pair[1]
     ):
         if size == 1:
             continue
@@ -57,7 +57,7 @@ def upload(
     """Account for a copy of host memory to a GPU whose values are in place already."""
     mark = mark_of(source)
     direct = source.dtype == target.dtype and is_dense(source)
-    direct = direct and (source.shape == target.shape)
+    direct = direct and source.size() == target.size()
     pinned = mark is not None and getattr(mark, "pinned", False) and direct
     size = target.numel() * target.element_size()
     waits = not non_blocking

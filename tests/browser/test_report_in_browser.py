@@ -261,6 +261,21 @@ def test_an_injected_script_would_be_refused(page, opened):
     opened.trouble.clear()
 
 
+def test_many_short_idle_times_do_not_look_like_one_long_one(opened, analyses):
+    """A gap is as opaque as it fills the pixels that it is drawn on."""
+    starts = range(0, 9_000 * 100_000, 100_000)
+    kernels = [(0, 7, t, t + 95_000, "kernel", "k", "", "", -1, 1) for t in starts]
+    gaps = [(0, t + 95_000, t + 100_000, "launch", "") for t in starts[:4_000]]
+    page = opened(analyses.make_analysis(activity=kernels, gaps=gaps))
+    page.wait_for_selector(BARS)
+    opacities = page.locator(BARS).evaluate_all(
+        """bars => bars.filter(e => getComputedStyle(e).fill === "rgb(86, 180, 233)")
+            .map(e => parseFloat(getComputedStyle(e).opacity))"""
+    )
+    assert len(opacities) > 50
+    assert max(opacities) < 0.3
+
+
 def test_a_large_recording_opens_and_zooms(opened, analyses):
     page = opened(analyses.plausible_analysis(steps=600, kernels=200))
     page.wait_for_selector(BARS)

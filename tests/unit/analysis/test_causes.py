@@ -12,13 +12,13 @@ import torch
 from syncscope.analysis.causes import CAUSES, RULES, diagnose
 from syncscope.analysis.findings import Finding
 from syncscope.analysis.sites import Group
-from syncscope.analysis.stacks import Frame, Place
+from syncscope.analysis.stacks import UNKNOWN_FRAME, Frame, Place
 from syncscope.analysis.syntax import Sources
 from syncscope.records import Advice
 
 PLAIN = Group(
     id="0", place=Place(Frame(0, "", "", 1, 1, 1, 1, "", "user"), (), (), "user"),
-    origin=Place(Frame(-1, "", "", -1, -1, -1, -1, "", "torch"), (), (), "torch"),
+    origin=Place(UNKNOWN_FRAME, (), (), "torch"),
     kind="sync", direction="d2h", explicit=False, op="", hook_cause="", memory="pageable",
     non_blocking=False, blocking=True, sampled=False, count=1, size_bytes=4, blocked_ns=1,
     flagged=True,
@@ -121,6 +121,10 @@ CASES = [
     ("39", "y = x.to(device, non_blocking=True)", "x.to(device, non_blocking=True)",
      UPLOAD | {"non_blocking": True, "blocking": False}, "pageable_batch"),
     ("40", "d = staging.to(device)", "staging.to(device)", PINNED, "missing_non_blocking"),
+    ("40", "b = staging.to(device, non_blocking=True)", "staging.to(device, non_blocking=True)",
+     PINNED | {"non_blocking": True, "blocking": False}, "asynchronous_copy"),
+    ("41", "y = x.to('cpu', non_blocking=True)", "x.to('cpu', non_blocking=True)",
+     COPY | {"memory": "pinned", "blocking": False}, "asynchronous_copy"),
     ("41", "total = y.sum()", "y.sum()", {"kind": "race"}, "unsafe_readback"),
     ("45", "t = torch.empty(n, device=d)", "torch.empty(n, device=d)",
      {"kind": "allocator", "direction": ""}, "allocator_churn"),
@@ -150,6 +154,21 @@ def test_each_labelled_line_has_its_cause(
 
 def test_a_cause_that_a_hook_names_needs_no_evidence() -> None:
     assert advice("y = f(x)", "f(x)", hook_cause="linalg_info")[0] == "linalg_info"
+
+
+def test_who_called_an_operator_says_more_than_the_operator() -> None:
+    told = {"hook_cause": "scalar_readback", "op": "aten::_local_scalar_dense"}
+    assert advice("opt.step()", "opt.step()", ADAM, **told)[0] == "library_readback"
+    assert advice("d = Normal(mu, sd)", "Normal(mu, sd)", NORMAL, **told)[0] == (
+        "distribution_validation"
+    )
+    assert advice("oh = F.one_hot(b)", "F.one_hot(b)", **told)[0] == "data_dependent_size"
+    assert advice("a = table[t]", "table[t]", **told)[0] == "scalar_readback"
+
+
+def test_a_pinned_source_was_not_made_on_the_host_by_mistake() -> None:
+    known = PINNED | {"hook_cause": "created_on_host", "op": "Tensor.to"}
+    assert advice("d = staging.to(d)", "staging.to(d)", **known)[0] == "missing_non_blocking"
 
 
 def test_a_cause_that_nobody_knows_does_not_stop_the_rules() -> None:

@@ -32,21 +32,36 @@ def between_kernels(builder: Any, launch: int = 900, thread: int = MAIN) -> None
     builder.kernel(launch * US, 1000 * US, 1100 * US, thread=thread)
 
 
+def after_a_long_kernel(builder: Any, thread: int = MAIN) -> None:
+    """Idle from 2000 to 2800 us, after a kernel that a `.item()` waits 1950 us for."""
+    builder.window(0, 3000 * US)
+    builder.kernel(10 * US, 15 * US, 2000 * US)
+    builder.copy_call(60 * US, (1999 * US, 2000 * US), 2010 * US)
+    builder.warning(2015 * US, builder.line("loss.item()"))
+    builder.kernel(2790 * US, 2800 * US, 3000 * US, thread=thread)
+
+
 def test_a_wait_that_drained_the_queue_owns_the_time_to_refill_it(builder: Any) -> None:
-    between_kernels(builder)
-    builder.copy_call(50 * US, (199 * US, 200 * US), 210 * US)
-    builder.warning(215 * US, builder.line("loss.item()"))
+    after_a_long_kernel(builder)
     analysis = analyze(builder.build())
     gap = analysis.gaps.iloc[-1]
     assert (gap["cause"], gap["site_id"]) == ("sync", analysis.summary.sites[0].id)
     assert analysis.summary.sites[0].exposed_idle_ns == 800 * US
 
 
-def test_a_data_loader_that_takes_longer_than_the_wait_is_the_cause(builder: Any) -> None:
+def test_a_wait_owns_no_more_than_it_kept_the_host(builder: Any) -> None:
     between_kernels(builder)
-    builder.copy_call(50 * US, (199 * US, 200 * US), 210 * US)
-    builder.host(230 * US, 850 * US, "dataloader")
-    assert causes(builder) == [(200, 1000, "dataloader")]
+    builder.copy_call(150 * US, (199 * US, 200 * US), 210 * US)
+    builder.warning(215 * US, builder.line("loss.item()"))
+    analysis = analyze(builder.build())
+    assert analysis.gaps["cause"].tolist()[-1] == "launch"
+    assert analysis.summary.sites[0].exposed_idle_ns == 0
+
+
+def test_a_data_loader_that_takes_longer_than_the_wait_is_the_cause(builder: Any) -> None:
+    after_a_long_kernel(builder)
+    builder.host(2030 * US, 2650 * US, "dataloader")
+    assert causes(builder) == [(2000, 2800, "dataloader")]
 
 
 def test_a_collection_on_any_thread_holds_the_launching_thread_up(builder: Any) -> None:
@@ -106,10 +121,8 @@ def test_the_time_after_the_last_activity_has_the_cause_of_what_the_host_did(
 
 
 def test_a_wait_on_the_main_thread_explains_a_launch_by_autograd(builder: Any) -> None:
-    between_kernels(builder, thread=AUTOGRAD)
-    builder.copy_call(50 * US, (199 * US, 200 * US), 210 * US)
-    builder.warning(215 * US, builder.line("loss.item()"))
-    assert causes(builder) == [(200, 1000, "sync")]
+    after_a_long_kernel(builder, thread=AUTOGRAD)
+    assert causes(builder) == [(2000, 2800, "sync")]
 
 
 def test_a_wait_on_an_unrelated_thread_explains_nothing(builder: Any) -> None:

@@ -40,7 +40,7 @@ def test_a_site_is_shown_at_the_innermost_line_of_the_user(builder: Any) -> None
     read_back(builder, stack, MS)
     site = only_site(builder)
     assert (site.file, site.line, site.owner) == ("train.py", 19, "torch")
-    assert site.library_line == "torch/utils/_contextlib.py:7"
+    assert site.library_line == "torch/nn/utils/clip_grad.py:7"
     assert [frame.function for frame in site.stack] == [
         "decorate_context", "clip_grad_norm_", "main",
     ]  # fmt: skip
@@ -218,7 +218,7 @@ def test_what_costs_less_than_a_hundredth_of_a_step_is_harmless(builders: Any) -
         stack = builder.line("x.item()")
         for step in range(1, 5):
             end = step * MS + 500 * US
-            builder.kernel((step - 1) * MS + 600 * US, (step - 1) * MS + 500 * US + idle, end)
+            builder.kernel(end - MS + 2 * US, end - MS + idle, end)
             read_back(builder, stack, end - 19 * US)
         assert only_site(builder, 5).verdict == verdict
 
@@ -244,3 +244,13 @@ def test_sites_that_matter_come_first(builder: Any) -> None:
     race = builder.line("z.sum()", 7)
     builder.blocking(3 * MS, 3 * MS, race, source="shadow", kind="race", explicit=False)
     assert [site.line for site in summary_of(builder).sites] == [7, 5, 9]
+
+
+def test_a_with_statement_is_shown_without_its_body(builder: Any) -> None:
+    stack = builder.line("with torch.cuda.graph(g):  # tag\n    y", 19)
+    frame = builder.rows["frames"][-1]
+    builder.rows["frames"][-1] = frame._replace(end_line=20, end_column=6)
+    read_back(builder, stack, MS)
+    site = only_site(builder)
+    assert (site.line, site.end_line, site.end_column) == (19, 19, 25)
+    assert site.expression == "with torch.cuda.graph(g)"

@@ -122,7 +122,7 @@ def make_manifest(**changes: Any) -> Manifest:
         devices=(Device(0, "NVIDIA H200"),), windows=(Window(0, 40 * 24_100_000),),
         collectors=(CollectorStatus("sync warnings", "on"), CollectorStatus("GPU activity", "on")),
         threads=(Thread(0, "MainThread"), Thread(1, "pin_memory")), state="complete",
-        exit=Exit(0), overhead={"flush": 0.012, "resolve_lines": 0.041},
+        exit=Exit(0), overhead={"start_s": 0.012, "stop_s": 0.041, "windows": 1.0},
     )  # fmt: skip
     return replace(manifest, **changes)
 

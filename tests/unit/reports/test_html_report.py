@@ -160,6 +160,7 @@ def test_what_the_report_has_to_show_is_there(report):
         "Call stack, innermost first",
         "1 more place waits or copies as it should; not flagged",
         "2025-12-02 00:00:00 UTC",
+        "start12 ms stop41 ms windows1",
     ):
         assert expected in text
     assert "<mark>loss.item()</mark>" in report
@@ -168,12 +169,13 @@ def test_what_the_report_has_to_show_is_there(report):
 
 def test_a_simulated_report_says_estimated_at_every_part(analyses):
     site = analyses.make_site()
-    summary = analyses.make_summary(site, simulated=True)
+    summary = analyses.make_summary(site, simulated=True, device="NVIDIA H200 (shadow)")
     html = render_html(analyses.make_analysis(summary, gaps=[(0, 1, 9, "sync", "s1")]))
     text = " ".join("".join(parsed(without_plotly(html)).text).split())
     for expected in (
-        "Estimated · shadow GPU", "Step time (estimated)", "step, estimated", "ms a step, est.",
-        "Timeline (estimated)", "shadow GPU, modelled on NVIDIA H200", "--device shadow",
+        "Estimated on a shadow GPU: GPU idle", "Step time (estimated)", "step, estimated",
+        "ms a step, est.", "Timeline (estimated)", "shadow GPU, modelled on NVIDIA H200 ·",
+        "--device shadow",
     ):  # fmt: skip
         assert expected in text
     assert timeline_data(html)["simulated"] is True

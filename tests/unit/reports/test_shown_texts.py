@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncscope.reports.units import byte_size, duration, milliseconds, percent, rate
+from syncscope.reports.units import byte_size, duration, milliseconds, percent, rate, with_article
 from syncscope.reports.visible_text import one_line, visible, visible_block, visible_path
 
 
@@ -28,6 +28,11 @@ def test_durations_have_three_digits(time_ns, text):
 )
 def test_shares_are_never_rounded_to_nothing_or_everything(fraction, text):
     assert percent(fraction) == text
+
+
+def test_durations_get_the_article_that_is_spoken():
+    texts = ("8.1 ms", "86.1 µs", "11 ms", "18.2 ms", "24.1 ms", "1.8 s", "110 ms", "1,100 s")
+    assert [with_article(text).split(" ")[0] for text in texts] == ["an"] * 4 + ["a"] * 4
 
 
 def test_table_numbers_never_hide_something_small():

@@ -88,6 +88,15 @@ def test_unsafe_sites_come_first_though_they_cost_nothing(analyses):
     assert " 1. train.py:3" in text
 
 
+def test_lines_to_fix_come_before_harmless_ones_with_more_idle_time(analyses):
+    harmless = analyses.make_site(id="h", line=5, verdict="harmless", savings_ns_per_step=0)
+    copy = analyses.make_site(id="c", line=9, exposed_idle_ns=0, savings_ns_per_step=500_000)
+    text = short(analyses.make_analysis(analyses.make_summary(harmless, copy)), width=100)
+    assert "train.py:9" in text
+    text = render_text(analyses.make_analysis(analyses.make_summary(harmless, copy)))
+    assert text.index("train.py:9") < text.index("train.py:5")
+
+
 def test_nothing_flagged_is_said(analyses):
     text = render_text(analyses.make_analysis(analyses.make_summary()))
     assert "Nothing worth fixing: no line was flagged." in text

@@ -54,6 +54,7 @@ def test_a_budget_is_kept(rows, budget):
 def test_a_merged_mark_is_named_after_its_longest_event():
     found = merged(marks([(0, 10, 0), (20, 90, 0), (120, 10, 0)]), 50)
     assert (found.label.tolist(), found.count.tolist()) == ([20], [3])
+    assert (found.busy_ns.tolist(), (found.end_ns - found.start_ns).tolist()) == ([110], [130])
 
 
 def test_lanes_are_threads_then_each_device_with_its_streams(analyses):

@@ -46,17 +46,30 @@ def test_gains_are_bounds_unless_they_were_replayed(three_fixes):
     assert "off by 1 %" in verdict_of(replayed, figures_of(replayed)).explanation
 
 
-def test_no_bound_exceeds_the_idle_time(analyses):
+def test_no_bound_exceeds_the_step(analyses):
     sites = [analyses.make_site(id=f"s{n}", savings_ns_per_step=20_000_000) for n in range(3)]
-    assert "give back up to 7.47 ms" in sentence(analyses.make_summary(*sites))
+    assert "give back up to 24.1 ms" in sentence(analyses.make_summary(*sites))
 
 
-def test_idle_time_of_devices_side_by_side_does_not_add_up(analyses):
-    summary = analyses.make_summary(analyses.make_site(savings_ns_per_step=20_000_000))
+def test_a_copy_bound_gpu_is_busy_and_still_has_something_to_give_back(analyses):
+    """The time in which a copy runs alone counts as busy, and as something to gain."""
+    copy = analyses.make_site(kind="transfer", savings_ns_per_step=18_000_000)
+    summary = analyses.with_idle(analyses.make_summary(copy), 0.03, "transfer")
+    assert "1 line can give back up to 18 ms" in sentence(summary)
+
+
+def test_a_gain_beside_a_greater_cause_names_that_too(analyses):
+    summary = analyses.with_idle(analyses.make_summary(analyses.make_site()), 0.8, "launch")
+    assert "CUDA graphs" in verdict_of(summary, figures_of(summary)).explanation
+    summary = analyses.with_idle(summary, 0.8, "sync")
+    assert "CUDA graphs" not in verdict_of(summary, figures_of(summary)).explanation
+
+
+def test_several_gpus_are_counted(analyses):
+    summary = analyses.make_summary(analyses.make_site())
     gpu = summary.gpu[0]
     two = replace(summary, gpu=(gpu, replace(gpu, device=1)))
-    assert sentence(two).startswith("2 GPUs idle 31 % of a 24.1 ms step; 1 line can give back up")
-    assert "up to 7.47 ms" in sentence(two)
+    assert sentence(two).startswith("2 GPUs idle 31 % of a 24.1 ms step; 1 line can give back")
 
 
 def test_one_line_alone_gets_the_singular(analyses):
@@ -112,7 +125,7 @@ def test_a_missing_wait_leads_whatever_else_there_is(analyses):
 def test_without_gpu_activity_nothing_is_claimed(analyses):
     summary = replace(analyses.make_summary(analyses.make_site()), gpu=())
     assert sentence(summary) == (
-        "No GPU activity was recorded, so idle time and gains are unknown; "
+        "No GPU activity was recorded, so idle time is unknown; "
         "1 flagged line blocks the host for 2.2 ms a step."
     )
     view = report_view(analyses.make_analysis(summary))
@@ -179,7 +192,6 @@ def test_a_replay_that_is_far_off_is_a_warning(analyses):
 def test_nothing_at_all_recorded_still_gives_a_sentence(analyses):
     summary = replace(analyses.make_summary(steps=0, step_ns=0, window_ns=0), gpu=())
     assert sentence(summary) == (
-        "No GPU activity was recorded, so idle time and gains are unknown; "
-        "no wait or copy was flagged."
+        "No GPU activity was recorded, so idle time is unknown; no wait or copy was flagged."
     )
     assert report_view(analyses.make_analysis(summary)).flagged == ()

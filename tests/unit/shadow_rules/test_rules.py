@@ -35,7 +35,7 @@ MASK = X > 5
 SQUARE = torch.eye(5) * 3
 ROWS = torch.tensor([[1, 2], [1, 2], [3, 4]])
 COO = torch.sparse_coo_tensor(
-    [[0, 1, 1], [1, 0, 0]], [1.0, 2.0, 3.0], (3, 4), check_invariants=True
+    torch.tensor([[0, 1, 1], [1, 0, 0]]), torch.ones(3), (3, 4), check_invariants=True
 )
 
 
@@ -108,6 +108,8 @@ COO = torch.sparse_coo_tensor(
         (aten._to_sparse.sparse_dim, (X, 1), {}, "D4 S S S D4 S"),
         (aten._to_sparse.sparse_dim, (X, 2), {}, "D4 S"),
         (aten._to_sparse_csr.default, (X,), {}, "D4 S D4 S"),
+        (aten._to_sparse_csr.default, (COO.coalesce(),), {}, ""),
+        (aten._to_sparse_csc.default, (COO.coalesce(),), {}, "4*S D4 S"),
         (aten._coalesce.default, (COO,), {}, "4*S D4 S"),
         (aten._sparse_sum.dim, (COO.coalesce(), [0]), {}, "4*S D4 S"),
         (aten.select.int, (X, 0, 1), {}, ""),
@@ -146,6 +148,27 @@ def test_host_scalars_are_uploaded_by_where_and_need_no_indices_in_masked_writes
     assert effects_of(put, (X, [MASK], scalar), {}, None, on_gpu) == ()
     assert effects_of(put, (X, [MASK], scalar, True), {}, None, on_gpu) == (COUNT,)
     assert effects_of(put, (X, [MASK[:, 0], MASK[0]], scalar), {}, None, on_gpu) == (COUNT, COUNT)
+
+
+def test_ctc_loss_reads_targets_on_the_gpu_and_hands_targets_on_the_host_to_cudnn() -> None:
+    log_probs = torch.randn(50, 4, 20).log_softmax(-1)
+    targets = torch.randint(1, 20, (40,), dtype=torch.int32)
+    lengths = [50] * 4, [10] * 4
+    lengths_on_gpu = torch.tensor(lengths[0]), torch.tensor(lengths[1])
+
+    def hosted(tensor: torch.Tensor) -> bool:
+        return tensor is not targets
+
+    def effects(given: Any, where: Any) -> tuple[Effect, ...]:
+        func = aten._ctc_loss.Tensor if given is lengths_on_gpu else aten._ctc_loss.default
+        return effects_of(func, (log_probs, targets, *given), {}, None, where)
+
+    assert effects(lengths, everywhere) == trace("D160 S H32 S H32 S H32 S")
+    assert effects(lengths_on_gpu, everywhere) == trace(
+        "D160 S D32 S D32 S D160 S H32 S H32 S H32 S"
+    )
+    assert effects(lengths, hosted) == trace("H16 H16 H160 H16 H16")
+    assert effects(lengths_on_gpu, hosted) == trace("D32 S D32 S H16 H16 H160 H16 H16")
 
 
 def test_tensors_in_host_memory_cost_nothing() -> None:

@@ -1,0 +1,70 @@
+"""What each call costs: idle time of the device, and copies that nothing overlapped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from syncscope.analysis.idle import cost_ns
+from syncscope.analysis.intervals import Bools, Ints, covered, rest, union
+from syncscope.analysis.windows import int64
+
+
+def exposed_ns(calls: pd.DataFrame, gaps: pd.DataFrame) -> Ints:
+    """Per call the idle time charged to it, of the device that lost most.
+
+    Never more than the call kept the host: without it, all that follows would come earlier
+    by at most that much. `gaps` has the columns of `idle.explain_gaps`.
+    """
+    own = gaps[gaps["call"] >= 0]
+    length = own.assign(length=own["end_ns"] - own["start_ns"])
+    per_device = length.groupby(["call", "device"])["length"].sum()
+    worst = per_device.groupby("call").max()
+    charged = np.zeros(len(calls), dtype=np.int64)
+    charged[worst.index.to_numpy(dtype=np.int64)] = worst.to_numpy(dtype=np.int64)
+    return np.minimum(charged, cost_ns(calls))
+
+
+def copying_ns(calls: pd.DataFrame, activity: pd.DataFrame) -> Ints:
+    """Per waited-for transfer the time in which copies ran and nothing computed.
+
+    That is no idle time of the device, but a copy that overlaps with kernels would not cost
+    it. 0 for all other calls.
+    """
+    waits = (calls["kind"] == "transfer").to_numpy() & calls["blocking"].to_numpy()
+    starts, ends = int64(calls, "start_ns"), int64(calls, "end_ns")
+    alone = np.zeros(len(calls), dtype=np.int64)
+    for _, own in activity.groupby("device"):
+        moves = own["direction"].isin(["h2d", "d2h"])
+        spans = [
+            union(int64(part, "start_ns"), int64(part, "end_ns"))
+            for part in (own[~moves], own[moves])
+        ]
+        alone += covered(starts, ends, *rest(*spans[0], *spans[1]))
+    return np.where(waits, alone, 0)
+
+
+def savings_ns(
+    calls: pd.DataFrame, gaps: pd.DataFrame, activity: pd.DataFrame, steps: pd.DataFrame
+) -> Ints:
+    """Per call an upper bound of what its absence gains, counting only what is in `steps`.
+
+    Idle time counts in the step in which it ends, a copy in the one in which its call began.
+    """
+    in_steps = gaps[_inside(int64(gaps, "end_ns"), steps)]
+    copying = np.where(_inside(int64(calls, "start_ns"), steps), copying_ns(calls, activity), 0)
+    return np.minimum(exposed_ns(calls, in_steps) + copying, cost_ns(calls))
+
+
+def by_site(calls: pd.DataFrame, values: Ints) -> dict[str, int]:
+    """Sums of a figure of the calls by their site_id."""
+    sums = pd.Series(values).groupby(calls["site_id"].to_numpy(dtype=object)).sum()
+    return {str(site): int(value) for site, value in sums.items()}
+
+
+def _inside(times: Ints, steps: pd.DataFrame) -> Bools:
+    """Which moments lie in one of the sorted, disjoint steps."""
+    if not len(steps):
+        return np.zeros(len(times), dtype=np.bool_)
+    place = np.searchsorted(int64(steps, "start_ns"), times, side="left") - 1
+    return np.asarray((place >= 0) & (times <= int64(steps, "end_ns")[place]))
