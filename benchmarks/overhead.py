@@ -6,7 +6,7 @@ machines, so each block of a variant stands between two bare blocks, its ratio i
 against the mean of those two, and the median of the ratios is reported. The variants that
 attach CUPTI come last, because a process may stay slower after CUPTI was attached once.
 
-    python benchmarks/overhead.py [--blocks 12] [--steps 30] [--json FILE]
+    python benchmarks/overhead.py [--blocks 8] [--steps 30] [--json FILE]
 """
 
 from __future__ import annotations
@@ -69,8 +69,10 @@ def profiler(**options: bool) -> Iterator[None]:
     activities = [torch.profiler.ProfilerActivity.CUDA]
     if options.pop("cpu", False):
         activities.append(torch.profiler.ProfilerActivity.CPU)
+    os.environ["TEARDOWN_CUPTI"] = "1"  # else every later block would be slower
     with torch.profiler.profile(activities=activities, **options):
         yield
+    del os.environ["TEARDOWN_CUPTI"]
 
 
 @contextlib.contextmanager
@@ -94,23 +96,28 @@ VARIANTS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
 
 
 def time_block(step: Callable[[], float], steps: int) -> float:
-    """Median seconds of a step; every step ends in a readback, so host time is step time."""
+    """Median seconds of a step after the first third, in which buffers are made.
+
+    Every step ends in a readback, so host time is step time.
+    """
     times = []
     for _ in range(steps):
         start = time.perf_counter()
         step()
         times.append(time.perf_counter() - start)
-    return statistics.median(times[3:])
+    return statistics.median(times[len(times) // 3 :])
 
 
-def measure(step: Callable[[], float], blocks: int, steps: int) -> list[dict[str, object]]:
+def measure(
+    step: Callable[[], float], variants: list[str], blocks: int, steps: int
+) -> list[dict[str, object]]:
     """Step time of each variant and its ratio against the bare blocks around it."""
     rows: list[dict[str, object]] = []
-    for name, context in VARIANTS.items():
+    for name in variants:
         ratios, seconds = [], []
         before = time_block(step, steps)
         for _ in range(blocks):
-            with context():
+            with VARIANTS[name]():
                 seconds.append(time_block(step, steps))
             after = time_block(step, steps)
             ratios.append(2 * seconds[-1] / (before + after))
@@ -131,11 +138,11 @@ def measure(step: Callable[[], float], blocks: int, steps: int) -> list[dict[str
 def main() -> None:
     """Measure both regimes and print a table each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=12)
+    parser.add_argument("--blocks", type=int, default=8)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--only", choices=VARIANTS, nargs="*", default=list(VARIANTS))
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    os.environ.setdefault("TEARDOWN_CUPTI", "1")
     if not torch.cuda.is_available():
         sys.exit("benchmarks/overhead.py needs a GPU: on the shadow GPU time is simulated")
     report: dict[str, object] = {
@@ -146,7 +153,7 @@ def main() -> None:
         step = make_step(*shape)
         for _ in range(20):
             step()
-        rows = measure(step, args.blocks, args.steps)
+        rows = measure(step, args.only, args.blocks, args.steps)
         report[regime] = rows
         print(f"\n{regime}")
         for row in rows:

@@ -85,7 +85,7 @@ def _record(program: list[str], module: bool, output: Path | None, options: Reco
         code = run_module(target, args) if module else run_script(target, args)
     finally:
         waiting.stop()
-        close_recorder(recorder, code)
+        close_recorder(recorder, code, exiting=True)
     _flush_output()
     _conclude(recorder.folder, recorder.failure)
     return code

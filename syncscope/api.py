@@ -144,7 +144,9 @@ def open_recorder(folder: Path, options: RecordOptions) -> Recorder:
     return recorder
 
 
-def close_recorder(recorder: Recorder, exit_code: int, exception: str = "") -> None:
+def close_recorder(
+    recorder: Recorder, exit_code: int, exception: str = "", *, exiting: bool = False
+) -> None:
     """Stop it and let the next one in."""
     _active.remove(recorder)
-    recorder.stop(exit_code, exception)
+    recorder.stop(exit_code, exception, exiting=exiting)

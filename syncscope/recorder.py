@@ -116,14 +116,17 @@ class Recorder:
         self._publish()
         self._overhead["start_s"] = time.perf_counter() - began
 
-    def stop(self, exit_code: int = 0, exception: str = "") -> None:
-        """Unwind everything, close the recording. Never raises; runs in the owner only."""
+    def stop(self, exit_code: int = 0, exception: str = "", *, exiting: bool = False) -> None:
+        """Unwind everything, close the recording. Never raises; runs in the owner only.
+
+        `exiting`: the process ends right after, as under `syncscope run`.
+        """
         if os.getpid() != self._pid:
             return
         began = time.perf_counter()
         if self._cuda_start is not None:
             self._cuda_start.stop()
-        self._end_window()
+        self._end_window(exiting=exiting)
         while self._collectors:
             self._stop_one(self._collectors.pop())
         self._overhead["stop_s"] = time.perf_counter() - began
@@ -230,7 +233,7 @@ class Recorder:
             self._overhead.setdefault("windows", 0.0)
             self._overhead["windows"] += 1
 
-    def _end_window(self) -> None:
+    def _end_window(self, *, exiting: bool = False) -> None:
         if self._open_window_ns is None:
             return
         start_ns, self._open_window_ns = self._open_window_ns, None
@@ -238,7 +241,7 @@ class Recorder:
         if self._activity is not None and self._activity.running:
             began = time.perf_counter()
             try:
-                end_ns = self._activity.end()
+                end_ns = self._activity.end(exiting=exiting)
                 self._statuses["activity"] = CollectorStatus(
                     "activity", "on", lost=self._activity.lost
                 )

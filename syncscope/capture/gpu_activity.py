@@ -8,9 +8,12 @@ events in memory lack the sizes of copies before torch 2.12.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,9 @@ from syncscope.context import CaptureContext
 from syncscope.recording.tables import RuntimeRow
 from syncscope.recording.trace_contents import TraceContents
 from syncscope.recording.trace_events import TraceFile
+
+DETACHING_CALLS = 5
+DETACHING_PAUSE_S = 0.01
 
 
 class GpuActivity:
@@ -44,8 +50,6 @@ class GpuActivity:
         """
         if torch._C._autograd._profiler_enabled():
             raise RuntimeError("the program runs torch.profiler itself; CUPTI serves one at a time")
-        # Without it CUPTI stays attached after the window and slows the program down.
-        os.environ.setdefault("TEARDOWN_CUPTI", "1")
         profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -53,14 +57,17 @@ class GpuActivity:
         self._profiler = profiler
         return self._context.now()
 
-    def end(self) -> int:
+    def end(self, *, exiting: bool) -> int:
         """Close the window, append its rows; returns its end.
 
         Costs one wait for the GPU, 0.3 KB of disk for a moment and some 5 us an event.
+        Unless the process is `exiting`, CUPTI is detached, because the program would stay
+        slower with it. A process that exits must not: CUPTI detaches inside the program's
+        next CUDA call, and hangs when that is one of the exit handlers'.
         """
         end_ns = self._context.now()
         profiler, self._profiler = self._profiler, None
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _detaching(not exiting):
             warnings.simplefilter("ignore")
             profiler.stop()
         results = profiler.profiler.kineto_results
@@ -96,3 +103,19 @@ class GpuActivity:
                 )
                 for call in calls
             )
+
+
+@contextlib.contextmanager
+def _detaching(wanted: bool) -> Iterator[None]:
+    """Let torch.profiler detach CUPTI when it stops, and make the CUDA calls that carry it out."""
+    if not wanted or "TEARDOWN_CUPTI" in os.environ:
+        yield
+        return
+    os.environ["TEARDOWN_CUPTI"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["TEARDOWN_CUPTI"]
+    for _ in range(DETACHING_CALLS):
+        time.sleep(DETACHING_PAUSE_S)  # a thread of kineto's prepares it
+        torch.cuda.current_stream().query()

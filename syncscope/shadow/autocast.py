@@ -9,7 +9,7 @@ import torch
 from syncscope.shadow.patching import Patches
 from syncscope.shadow.tensor_api import as_device
 
-_TRUE_GENERATOR = torch._C.Generator
+_TRUE_GENERATOR: Any = torch._C.Generator
 
 
 def install(patches: Patches) -> None:
@@ -20,9 +20,10 @@ def install(patches: Patches) -> None:
 
 def _install_autocast(patches: Patches) -> None:
     cls = torch.amp.autocast_mode.autocast
-    enter, leave = cls.__enter__, cls.__exit__
+    enter: Any = cls.__enter__
+    leave: Any = cls.__exit__
 
-    def __enter__(self: Any) -> Any:  # noqa: N807
+    def __enter__(self: Any) -> Any:
         result = enter(self)
         if self.device == "cuda":
             twin = cls("cpu", self.fast_dtype, self._enabled, self._cache_enabled)
@@ -30,7 +31,7 @@ def _install_autocast(patches: Patches) -> None:
             self.__dict__.setdefault("_syncscope_twins", []).append(twin)
         return result
 
-    def __exit__(self: Any, *exc: Any) -> Any:  # noqa: N807
+    def __exit__(self: Any, *exc: Any) -> Any:
         twins = self.__dict__.get("_syncscope_twins")
         if twins:
             leave(twins.pop(), *exc)
@@ -63,4 +64,5 @@ class ShadowGenerator(_TRUE_GENERATOR, metaclass=_AnyGenerator):
 
     @property
     def device(self) -> torch.device:
-        return self._shadow_device
+        wanted: torch.device = self._shadow_device
+        return wanted

@@ -170,4 +170,4 @@ def _attention(args: Sequence[Any], result: Any) -> int:
     if backward:
         query, key = args[1], args[2]
     products = 5 if backward else 2
-    return products * 2 * math.prod(query.shape) * int(key.shape[-2])
+    return products * 2 * int(math.prod(query.shape)) * int(key.shape[-2])

@@ -113,9 +113,7 @@ def is_masked_fill(indices: Any) -> bool:
 def _upload_operand(
     machine: Machine, operand: torch.Tensor, device: int, op: str, cause: str
 ) -> None:
-    transfers.upload(
-        machine, operand, operand, device, non_blocking=False, op=op, cause=cause
-    )
+    transfers.upload(machine, operand, operand, device, non_blocking=False, op=op, cause=cause)
 
 
 def is_pinned(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -153,9 +151,7 @@ def barrier(machine: Machine, func: Any) -> Handler:
         start = machine.timeline.now()
         machine.timeline.launch(device, "ncclDevKernel_AllReduce", clock.KERNEL_FIXED_NS * 5)
         machine.timeline.wait_stream(machine.timeline.stream(device))
-        machine.add_blocking(
-            start, "torch.distributed.barrier", "explicit_wait", explicit=True
-        )
+        machine.add_blocking(start, "torch.distributed.barrier", "explicit_wait", explicit=True)
         return result
 
     return run

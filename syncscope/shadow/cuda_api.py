@@ -39,7 +39,7 @@ class DeviceProperties:
     L2_cache_size: int = 52428800
     is_integrated: int = 0
     is_multi_gpu_board: int = 0
-    gcnArchName: str = ""  # noqa: N815 (its name in PyTorch)
+    gcnArchName: str = ""
     uuid: str = "00000000-0000-0000-0000-000000000000"
     pci_bus_id: int = 0
     pci_device_id: int = 0
@@ -194,9 +194,8 @@ class DeviceContext:
     def __enter__(self) -> None:
         self.prev_idx = self.api.exchange_device(self.idx)
 
-    def __exit__(self, *exc: Any) -> bool:
+    def __exit__(self, *exc: Any) -> None:
         self.api.set_device(self.prev_idx)
-        return False
 
 
 class TensorDeviceContext(DeviceContext):

@@ -38,13 +38,11 @@ class ShadowDispatchMode(TorchDispatchMode):
         return False
 
     def __init__(self, operators: Operators) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operators = operators
         self.handlers = operators.handlers
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if types and takes_apart(types):
             return NotImplemented
         handler = self.handlers.get(func)

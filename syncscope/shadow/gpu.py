@@ -63,7 +63,7 @@ class ShadowGpu:
             self._install(machine)
             self.context.clock = machine.timeline.now
             ShadowGpu._running = self
-            self._mode.__enter__()
+            enter(self._mode)
         except BaseException:
             self._patches.undo()
             self.context.clock = self._clock_before
@@ -127,6 +127,11 @@ class _Nowhere(list[Any]):
 
     def append(self, row: Any) -> None:
         """Forget the row."""
+
+
+def enter(mode: ShadowDispatchMode) -> None:
+    """Put a mode on this thread's stack."""
+    mode.__enter__()  # type: ignore[no-untyped-call]
 
 
 def leave(mode: ShadowDispatchMode) -> None:

@@ -18,6 +18,7 @@ from syncscope.shadow.allocator import Allocator, OutOfMemoryError, Stall
 from syncscope.shadow.effects import Effect
 from syncscope.shadow.gpus import GpuModel
 from syncscope.shadow.marks import ATTRIBUTE, NO_STORAGE, PLAIN, GpuMark, Mark, storage_of
+from syncscope.shadow.streams import DEFAULT_STREAM
 from syncscope.shadow.timeline import Timeline
 
 CAPTURE_ERROR = (
@@ -74,9 +75,11 @@ class Machine:
         if not size:
             storage._syncscope_mark = GpuMark(device, None)  # type: ignore[attr-defined]
             return 0
-        stream = self.timeline.stream(device)
+        streams = self.thread.streams
+        stream = streams.get(device) if streams else None
+        number = DEFAULT_STREAM if stream is None else stream.number
         try:
-            block, stall = self.allocators[device].allocate(size, stream.number)
+            block, stall = self.allocators[device].allocate(size, number)
         except OutOfMemoryError as error:
             raise self._out_of_memory(device, error) from None
         storage._syncscope_mark = GpuMark(device, block)  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ import torch
 from syncscope.shadow.allocator import Block
 
 storage_of = torch._C.TensorBase.untyped_storage
-true_device = torch._C.TensorBase.device.__get__  # type: ignore[attr-defined]
+true_device = torch._C.TensorBase.device.__get__
 
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 """Types whose methods can be called without running code of the program."""

@@ -498,9 +498,7 @@ def settle(args: tuple[Any, ...], result: Any, host: Any, fresh: bool) -> None:
                 set_mark(tensor, UNCLAIMED)
 
 
-def check_flights(
-    machine: Machine, args: tuple[Any, ...], written: list[int], name: str
-) -> None:
+def check_flights(machine: Machine, args: tuple[Any, ...], written: list[int], name: str) -> None:
     """Report host reads and writes of memory that a copy is still working on."""
     for index, value in enumerate(args):
         for tensor in tensors_in((value,)):

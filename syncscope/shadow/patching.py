@@ -14,7 +14,8 @@ class Patches:
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any]] = []
-        self._aliases: dict[int, tuple[Any, Any]] = {}
+        self._replaced: dict[int, tuple[Any, Any]] = {}
+        self._originals: dict[int, tuple[Any, Any]] = {}
 
     def put(self, owner: Any, name: str, value: Any) -> None:
         """Set `owner.name`; a name that the owner only inherits is deleted again by `undo`."""
@@ -22,13 +23,14 @@ class Patches:
         setattr(owner, name, value)
 
     def put_function(self, owner: Any, name: str, value: Any) -> None:
-        """Set `owner.name` and every module global that is the same object.
+        """Set `owner.name` and, by `put_aliases`, every module global that is the same object.
 
         So a program that did `from torch import tensor` beforehand is reached as well.
         """
         original = getattr(owner, name, None)
         if original is not None:
-            self._aliases[id(original)] = (original, value)
+            self._replaced.setdefault(id(original), (original, value))
+            self._originals[id(value)] = (value, original)
         self.put(owner, name, value)
 
     def wrap(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
@@ -37,16 +39,7 @@ class Patches:
 
     def put_aliases(self) -> None:
         """Replace the names under which loaded modules hold functions given to `put_function`."""
-        for module_name, module in list(sys.modules.items()):
-            if module_name.startswith("syncscope") or not hasattr(module, "__dict__"):
-                continue
-            names = vars(module)
-            for name, value in list(names.items()):
-                alias = self._aliases.get(id(value))
-                if alias is not None and alias[0] is value:
-                    self._undo.append((module, name, value))
-                    names[name] = alias[1]
-        self._aliases.clear()
+        _swap(self._replaced)
 
     def undo(self) -> None:
         """Put everything back. Safe to call twice."""
@@ -57,3 +50,20 @@ class Patches:
                     delattr(owner, name)
             else:
                 setattr(owner, name, value)
+        # Modules that were imported meanwhile may hold replacements, too.
+        if self._originals:
+            _swap(self._originals)
+        self._replaced.clear()
+        self._originals.clear()
+
+
+def _swap(table: dict[int, tuple[Any, Any]]) -> None:
+    """In all modules, replace globals that are a first of a pair by the second."""
+    for module_name, module in list(sys.modules.items()):
+        names = getattr(module, "__dict__", None)
+        if module_name.startswith("syncscope") or not isinstance(names, dict):
+            continue
+        for name, value in list(names.items()):
+            pair = table.get(id(value))
+            if pair is not None and pair[0] is value:
+                names[name] = pair[1]

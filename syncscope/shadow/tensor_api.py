@@ -14,8 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedParameter
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from syncscope.shadow import clock, transfers
@@ -25,7 +24,7 @@ from syncscope.shadow.patching import Patches
 from syncscope.shadow.transfers import Move
 
 _Base = torch._C.TensorBase
-_to = _Base.to
+_to: Any = _Base.to
 _NUMPY_ERROR = (
     "can't convert {device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
     "to host memory first."
@@ -45,6 +44,9 @@ class _MoveFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         return grads[0].to(ctx.origin, ctx.dtype), None
+
+
+_apply: Any = _MoveFunction.apply
 
 
 class TensorApi:
@@ -80,7 +82,7 @@ class TensorApi:
             return result
 
         if tensor.requires_grad and torch.is_grad_enabled():
-            moved: torch.Tensor = _MoveFunction.apply(tensor, carry_out)
+            moved: torch.Tensor = _apply(tensor, carry_out)
             return moved
         return carry_out(tensor)
 
@@ -88,16 +90,16 @@ class TensorApi:
         """`Tensor.to` in all its signatures."""
         target, dtype, non_blocking, copy, memory_format = parse_to(args, kwargs)
         if target is None:
-            return _to(tensor, *args, **kwargs)  # type: ignore[no-any-return]
+            return as_it_was(tensor, *args, **kwargs)
         if target.type not in ("cuda", "cpu"):
-            return _to(tensor, *args, **kwargs)  # type: ignore[no-any-return]
+            return as_it_was(tensor, *args, **kwargs)
         here = gpu_of(tensor)
         there = -1 if target.type == "cpu" else self.index(target)
         if here == there:
             rest: dict[str, Any] = {"non_blocking": non_blocking, "copy": copy}
             if memory_format is not None:
                 rest["memory_format"] = memory_format
-            return _to(tensor, dtype or tensor.dtype, **rest)  # type: ignore[no-any-return]
+            return as_it_was(tensor, dtype or tensor.dtype, **rest)
         return self.move(
             tensor,
             there,
@@ -220,6 +222,12 @@ def type_name(tensor: torch.Tensor, cuda: bool) -> str:
     return name.replace("torch.", "torch.cuda.", 1) if cuda else name
 
 
+def as_it_was(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """PyTorch's own `Tensor.to`."""
+    result: torch.Tensor = _to(tensor, *args, **kwargs)
+    return result
+
+
 def as_device(value: Any) -> torch.device:
     """A device from whatever PyTorch accepts for one; a bare number is a GPU."""
     if isinstance(value, torch.device):
@@ -268,8 +276,8 @@ def install(machine: Machine, patches: Patches) -> TensorApi:
     for name in ("to", "cpu", "cuda", "numpy", "tolist", "pin_memory", "type"):
         patches.put(cls, name, _method(name, getattr(_Base, name), getattr(api, name)))
     moves = [cls.to, cls.cpu, cls.cuda]
-    allowed = [*UninitializedTensorMixin._allowed_methods, *moves]
-    patches.put(UninitializedTensorMixin, "_allowed_methods", allowed)
+    lazy: Any = UninitializedParameter.__mro__[1]
+    patches.put(lazy, "_allowed_methods", [*lazy._allowed_methods, *moves])
 
     def type_as(tensor: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         return api.to(tensor, other.device, other.dtype)
@@ -322,7 +330,8 @@ def _install_answers(machine: Machine, patches: Patches) -> None:
         if mark is None or mark.gpu < 0:
             answer: torch.device = true_device(tensor)
             return answer
-        return devices[mark.gpu]
+        shadow: torch.device = devices[mark.gpu]
+        return shadow
 
     def is_cuda(tensor: torch.Tensor) -> bool:
         return gpu_of(tensor) >= 0

@@ -74,8 +74,11 @@ class Timeline:
         end = start + clock.LAUNCH_NS
         thread.now = end + clock.AFTER_LAUNCH_NS
         self.correlation = number = self.correlation + 1
-        ident = thread.number if thread.number >= 0 else self.thread_number()
-        stream = thread.streams.get(device) or self.default[device]
+        ident = thread.number
+        if ident < 0:
+            ident = self.thread_number()
+        streams = thread.streams
+        stream = (streams and streams.get(device)) or self.default[device]
         begin = end + clock.LAUNCH_LATENCY_NS
         if stream.free_ns > begin:
             begin = stream.free_ns
@@ -194,9 +197,7 @@ class Timeline:
         self.activity.append((device, stream.number, begin, done, *what, correlation))
         return stream, done
 
-    def _record_call(
-        self, name: str, kind: str, start_ns: int, end_ns: int, number: int
-    ) -> None:
+    def _record_call(self, name: str, kind: str, start_ns: int, end_ns: int, number: int) -> None:
         thread = self.thread
         ident = thread.number if thread.number >= 0 else self.thread_number()
         self.runtime.append((ident, start_ns, end_ns, name, kind, number))

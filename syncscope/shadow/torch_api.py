@@ -173,9 +173,7 @@ def _sparse(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
         if target.type != "cuda":
             return original(*args, **kwargs, **({} if device is None else {"device": device}))
         parts = [
-            api.as_tensor(part, device=target)
-            if isinstance(part, (list, torch.Tensor)) and not isinstance(part, torch.Size)
-            else part
+            api.as_tensor(part, device=target) if isinstance(part, (list, torch.Tensor)) else part
             for part in args
         ]
         made = original(*parts, **kwargs)
@@ -288,8 +286,10 @@ def group_by_device_and_dtype(
     groups: dict[tuple[torch.device, torch.dtype], tuple[list[list[Any]], list[int]]] = {}
     for index, first in enumerate(tensorlistlist[0]):
         if first is None:
-            raise RuntimeError("Tensors of the first list of nested Tensor lists are supposed to "
-                               "be defined but the tensor is None")
+            raise RuntimeError(
+                "Tensors of the first list of nested Tensor lists are supposed to "
+                "be defined but the tensor is None"
+            )
         key = (first.device, first.dtype)
         group = groups.get(key)
         if group is None:

@@ -149,9 +149,7 @@ def moved(machine: Machine, source: torch.Tensor, result: torch.Tensor, move: Mo
     elif move.target < 0 and origin >= 0:
         if move.non_blocking:
             set_mark(result, Mark(pinned=True))
-        download(
-            machine, source, result, origin, non_blocking=move.non_blocking, op=move.op
-        )
+        download(machine, source, result, origin, non_blocking=move.non_blocking, op=move.op)
     elif move.target >= 0:
         machine.place(result, move.target)
         machine.timeline.device_copy(origin, result.numel() * result.element_size())

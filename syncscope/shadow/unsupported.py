@@ -57,12 +57,16 @@ def _refuse_triton(patches: Patches) -> None:
 def _refuse_extensions(patches: Patches) -> None:
     extensions = sys.modules.get("torch.utils.cpp_extension")
     if extensions is None:
-        import torch.utils.cpp_extension as extensions  # type: ignore[no-redef]
+        import torch.utils.cpp_extension
+
+        extensions = torch.utils.cpp_extension
 
     def load(original: Any) -> Any:
         def checked(name: str, sources: Any, *args: Any, **kwargs: Any) -> Any:
             listed = [sources] if isinstance(sources, str) else list(sources)
-            if kwargs.get("with_cuda") or any(str(path).endswith((".cu", ".cuh")) for path in listed):
+            if kwargs.get("with_cuda") or any(
+                str(path).endswith((".cu", ".cuh")) for path in listed
+            ):
                 refuse(f"{name} is a CUDA extension")
             return original(name, sources, *args, **kwargs)
 
