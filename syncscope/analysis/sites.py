@@ -70,12 +70,13 @@ def group_calls(calls: pd.DataFrame, stacks: Stacks, marks: Ints) -> list[Group]
     """One group per site, in the order of first occurrence."""
     known = calls[calls["site_id"] != ""]
     starts = int64(known, "start_ns")
+    in_loop = _in_loop(starts, marks)
     known = known.assign(
         step=np.searchsorted(marks, starts, side="left"),
-        in_loop=_in_loop(starts, marks),
+        in_loop=in_loop,
         size_bytes=known["size_bytes"].clip(lower=0),
         pageable=known["memory"] == "pageable",
-        churn=known["cause"].isin(FLAGGED_CAUSES) | known["frees"],
+        churn=(known["cause"].isin(FLAGGED_CAUSES) | known["frees"]) & in_loop,
         sampled=known["hook"] == "sampled",
         moves_module=_moves_module(known, stacks),
     )
@@ -140,8 +141,8 @@ def _flagged(figure: Any, marks: int) -> bool:
     """Whether a site is a problem, as DESIGN.md defines it.
 
     - races: always;
-    - allocator calls: when memory was given back to the driver, which drains the device,
-      or when they still happen in steps after WARM_STEPS; explicit ones (`empty_cache`)
+    - allocator calls: when memory was given back to the driver inside the step loop (without
+      steps: anywhere), which drains the device, or when they still happen in steps after WARM_STEPS; explicit ones (`empty_cache`)
       only inside the step loop, or, without steps, from the second on. Growing the pool at
       first is what every run does.
     - explicit waits: inside the step loop; without steps everything is inside;

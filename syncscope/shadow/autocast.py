@@ -10,6 +10,7 @@ from syncscope.shadow.patching import Patches
 from syncscope.shadow.tensor_api import as_device
 
 _TRUE_GENERATOR: Any = torch._C.Generator
+_new_generator: Any = torch._C.Generator.__new__
 
 
 def install(patches: Patches) -> None:
@@ -48,16 +49,17 @@ class _AnyGenerator(type(_TRUE_GENERATOR)):  # type: ignore[misc]
         return isinstance(instance, _TRUE_GENERATOR)
 
 
-class ShadowGenerator(_TRUE_GENERATOR, metaclass=_AnyGenerator):
+class ShadowGenerator(_TRUE_GENERATOR, metaclass=_AnyGenerator):  # type: ignore[misc]
     """`torch.Generator`: a CPU generator that remembers the device it was asked for."""
 
     def __new__(cls, device: Any = "cpu") -> ShadowGenerator:
-        made: ShadowGenerator = super().__new__(cls, "cpu")
+        made = _new_generator(cls, "cpu")
         wanted = as_device(device)
-        if wanted.type == "cuda" and wanted.index is None:
+        if str(wanted) == "cuda":
             wanted = torch.device("cuda", torch.cuda.current_device())
         made._shadow_device = wanted
-        return made
+        generator: ShadowGenerator = made
+        return generator
 
     def __init__(self, device: Any = "cpu") -> None:
         """Nothing is left to do."""
