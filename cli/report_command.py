@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from syncscope.errors import UsageError
-
 
 def report(
     recording: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a recording.")],
@@ -19,8 +17,4 @@ def report(
     """Write the report as one self-contained HTML file."""
     from syncscope.api import load
 
-    try:
-        path = load(recording).report(output)
-    except OSError as error:
-        raise UsageError(f"cannot write the report: {error}") from error
-    typer.echo(path)
+    typer.echo(load(recording).report(output))

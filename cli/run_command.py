@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from syncscope.cli.output import say
 from syncscope.errors import SyncscopeError, UsageError
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def _record(program: list[str], module: bool, output: Path | None, options: Reco
     """Run the program under a recorder; returns its exit code."""
     from syncscope.api import close_recorder, open_recorder
     from syncscope.program import check_script, run_module, run_script
+    from syncscope.recorder import NOTHING_TO_RECORD
     from syncscope.recording.folders import next_folder
     from syncscope.torch_import import TorchImport
 
@@ -87,7 +89,10 @@ def _record(program: list[str], module: bool, output: Path | None, options: Reco
         waiting.stop()
         close_recorder(recorder, code, exiting=True)
     _flush_output()
-    _conclude(recorder.folder, recorder.failure)
+    if recorder.started:
+        _conclude(recorder.folder, recorder.failure)
+    else:
+        say(NOTHING_TO_RECORD)
     return code
 
 
@@ -103,7 +108,7 @@ def _conclude(folder: Path, failure: str) -> None:
     A failure here must not change the program's exit code: it becomes a line.
     """
     from syncscope.api import Run
-    from syncscope.cli.output import print_summary, say
+    from syncscope.cli.output import print_summary
 
     if failure:
         say(f"the recording is cut short: {failure}")

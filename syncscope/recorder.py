@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from syncscope.shadow.gpu import ShadowGpu
 
 MAX_SOURCE_BYTES = 1 << 20
+NOTHING_TO_RECORD = "the program never imported torch: there was nothing to record"
 
 
 _live: weakref.WeakSet[Recorder] = weakref.WeakSet()
@@ -69,7 +70,7 @@ class Recorder:
             imported=False,
             origin_unix_ns=origin,
             versions={"syncscope": __version__, "python": platform.python_version()},
-            notes=("the program never imported torch: there was nothing to record",),
+            notes=(NOTHING_TO_RECORD,),
         )
         self.writer = RecordingWriter(folder, manifest)
         self.context = CaptureContext(self.writer, StackTable(), origin_unix_ns=origin)
@@ -152,6 +153,11 @@ class Recorder:
         if self._shadow is None:
             while self._collectors:
                 self._stop_one(self._collectors.pop())
+
+    @property
+    def started(self) -> bool:
+        """Whether the program imported torch, so that the collectors were installed."""
+        return self._step_marks is not None
 
     @property
     def failure(self) -> str:

@@ -3,9 +3,9 @@
 The host's constants stand for a whole eager call, Python and autograd included. They are
 fitted to one measured launch-bound training loop on an H200 host (8 transformer blocks,
 d=512, batch 4x256, bf16 autocast, AdamW: 500 kernels in 16 ms, the GPU busy for 2.5 ms),
-of which the simulation launches 446 and is busy for 1.9 ms. Kernels follow a roofline: the larger of operations
-over peak and bytes over bandwidth, each at a usual fraction of the datasheet's figure,
-plus a fixed time on the device.
+of which the simulation launches 446 and is busy for 1.9 ms. Kernels follow a roofline: the
+larger of operations over peak and bytes over bandwidth, each at a usual fraction of the
+datasheet's figure, plus a fixed time on the device.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Roofline:
         """A kernel that moves bytes and does `flops` operations on `dtype`."""
         per_flop = self._ns_per_flop.get(dtype)
         if per_flop is None:
-            fast = torch.backends.cuda.matmul.allow_tf32
+            fast = torch._C._get_cublas_allow_tf32()
             per_flop = self._tf32 if fast else self._float32
         return KERNEL_FIXED_NS + int(max(size_bytes * self.ns_per_byte, flops * per_flop))
 

@@ -56,19 +56,19 @@ def install(machine: Machine, patches: Patches) -> None:
 
         return make
 
-    patches.wrap(c10d, "init_process_group", init)
-    patches.wrap(c10d, "new_group", new_group)
-    patches.put_function(c10d, "is_nccl_available", lambda: True)
-    patches.wrap(
-        c10d,
-        "get_backend",
-        lambda original: lambda group=None: "nccl" if is_nccl(group) else original(group),
-    )
-    patches.wrap(
-        c10d,
-        "_get_object_coll_device",
-        lambda original: lambda group=None: "cuda" if is_nccl(group) else original(group),
-    )
+    answers: dict[str, Callable[[Any], Callable[..., Any]]] = {
+        "init_process_group": init,
+        "new_group": new_group,
+        "is_nccl_available": lambda original: lambda: True,
+        "get_backend": lambda original: (
+            lambda group=None: "nccl" if is_nccl(group) else original(group)
+        ),
+        "_get_object_coll_device": lambda original: (
+            lambda group=None: "cuda" if is_nccl(group) else original(group)
+        ),
+    }
+    for name, make in answers.items():
+        patches.wrap(c10d, name, make)
     for name in _OBJECT_COLLECTIVES:
         if hasattr(c10d, name):
             patches.wrap(c10d, name, lambda original: _collective(machine, original))

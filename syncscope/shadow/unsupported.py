@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import sys
 from typing import Any, NoReturn
 
@@ -42,16 +44,20 @@ def install(machine: Machine, patches: Patches) -> None:
 
 
 def _refuse_triton(patches: Patches) -> None:
-    triton = sys.modules.get("triton")
-    if triton is None:
+    """Also for a program that imports Triton later on; CPU builds of PyTorch come without it."""
+    try:
+        installed = importlib.util.find_spec("triton") is not None
+        jit = importlib.import_module("triton.runtime.jit") if installed else None
+    except ImportError:
         return
-    from triton.runtime.jit import JITFunction  # type: ignore[import-not-found, unused-ignore]
+    if jit is None:
+        return
 
     def run(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         name = getattr(self, "__name__", "")
         refuse(f"{name} is a Triton kernel")
 
-    patches.put(JITFunction, "run", run)
+    patches.put(jit.JITFunction, "run", run)
 
 
 def _refuse_extensions(patches: Patches) -> None:

@@ -12,6 +12,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import pandas as pd  # noqa: F401  (the reader imports it, which changes warning filters)
 import pytest
 
 CASES = Path(__file__).parents[1] / "data" / "cases"

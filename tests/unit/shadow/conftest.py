@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch._dynamo  # noqa: F401  (optimizers import it, which changes warning filters)
 
 from syncscope.callsite import StackTable
 from syncscope.context import CaptureContext

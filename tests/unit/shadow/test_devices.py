@@ -92,6 +92,7 @@ def test_mixing_devices_raises_what_cuda_raises(make_session: Any) -> None:
     assert (x + torch.tensor(1.0)).is_cuda
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation")
 def test_numpy_refuses_the_gpus_memory(session: Any) -> None:
     x = torch.ones(3, device="cuda")
     message = (
