@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -26,45 +27,16 @@ def install(machine: Machine, patches: Patches) -> None:
         return
     from torch.distributed import distributed_c10d as c10d
 
-    nccl: set[int] = set()
-
-    def is_nccl(group: Any = None) -> bool:
-        group = group or c10d._get_default_group()
-        return id(group) in nccl
-
-    def init(original: Callable[..., Any]) -> Callable[..., Any]:
-        def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> Any:
-            wanted = backend is None or "nccl" in str(backend)
-            kwargs.pop("device_id", None)
-            result = original("gloo" if wanted else backend, *args, **kwargs)
-            if wanted:
-                machine.nccl = True
-                nccl.add(id(c10d._get_default_group()))
-            return result
-
-        return init_process_group
-
-    def new_group(original: Callable[..., Any]) -> Callable[..., Any]:
-        def make(*args: Any, **kwargs: Any) -> Any:
-            backend = kwargs.get("backend")
-            if backend is not None and "nccl" in str(backend):
-                kwargs["backend"] = "gloo"
-            made = original(*args, **kwargs)
-            if kwargs.get("backend") is None or "nccl" in str(backend):
-                nccl.add(id(made))
-            return made
-
-        return make
-
+    groups = _Groups(machine, c10d)
     answers: dict[str, Callable[[Any], Callable[..., Any]]] = {
-        "init_process_group": init,
-        "new_group": new_group,
+        "init_process_group": groups.init_process_group,
+        "new_group": groups.new_group,
         "is_nccl_available": lambda original: lambda: True,
         "get_backend": lambda original: (
-            lambda group=None: "nccl" if is_nccl(group) else original(group)
+            lambda group=None: "nccl" if groups.is_nccl(group) else original(group)
         ),
         "_get_object_coll_device": lambda original: (
-            lambda group=None: "cuda" if is_nccl(group) else original(group)
+            lambda group=None: "cuda" if groups.is_nccl(group) else original(group)
         ),
     }
     for name, make in answers.items():
@@ -72,6 +44,43 @@ def install(machine: Machine, patches: Patches) -> None:
     for name in _OBJECT_COLLECTIVES:
         if hasattr(c10d, name):
             patches.wrap(c10d, name, lambda original: _collective(machine, original))
+
+
+class _Groups:
+    """Which process groups were asked to be NCCL's."""
+
+    def __init__(self, machine: Machine, c10d: Any) -> None:
+        self.machine = machine
+        self.c10d = c10d
+        self._nccl: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def is_nccl(self, group: Any = None) -> bool:
+        return (group or self.c10d._get_default_group()) in self._nccl
+
+    def init_process_group(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def init(backend: Any = None, *args: Any, **kwargs: Any) -> Any:
+            wanted = backend is None or "nccl" in str(backend)
+            kwargs.pop("device_id", None)
+            result = original("gloo" if wanted else backend, *args, **kwargs)
+            if wanted:
+                self.machine.nccl = True
+                self._nccl.add(self.c10d._get_default_group())
+            return result
+
+        return init
+
+    def new_group(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def make(*args: Any, **kwargs: Any) -> Any:
+            backend = kwargs.get("backend")
+            wanted = self.is_nccl() if backend is None else "nccl" in str(backend)
+            if wanted and backend is not None:
+                kwargs["backend"] = "gloo"
+            made = original(*args, **kwargs)
+            if wanted and isinstance(made, self.c10d.ProcessGroup):
+                self._nccl.add(made)
+            return made
+
+        return make
 
 
 def _collective(machine: Machine, original: Callable[..., Any]) -> Callable[..., Any]:
