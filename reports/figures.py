@@ -35,7 +35,7 @@ class IdleShare:
 class Figures:
     """Times are per step where the recording has steps, else over the recorded windows.
 
-    Idle time is the mean over the devices. `gain_ns` is what the fixable lines can give
+    Idle time is the mean over the devices, in the steady steps. `gain_ns` is what the fixable lines can give
     back together: no more than the step itself.
     """
 
@@ -65,10 +65,9 @@ def figures_of(summary: Summary) -> Figures:
     """Derive the figures from a summary. Pure; costs a pass over the sites."""
     run = summary.run
     has_steps = run.steps > 1
-    busy_ns = sum(gpu.busy_ns for gpu in summary.gpu)
-    idle_ns = sum(gpu.idle_ns for gpu in summary.gpu)
-    has_activity = busy_ns > 0
-    fraction = idle_ns / (busy_ns + idle_ns) if has_activity else 0.0
+    has_activity = any(gpu.busy_ns for gpu in summary.gpu)
+    fractions = [gpu.steady_idle_fraction for gpu in summary.gpu]
+    fraction = sum(fractions) / len(fractions) if has_activity else 0.0
     span_ns = run.step_ns if has_steps else run.window_ns
     shares = _idle_shares(summary, fraction * span_ns) if has_activity else ()
     flagged = [site for site in summary.sites if site.flagged]
@@ -97,7 +96,7 @@ def _idle_shares(summary: Summary, idle_ns: float) -> tuple[IdleShare, ...]:
     """Largest first; causes without idle time are left out."""
     totals = dict.fromkeys(CAUSES_OF_IDLE, 0)
     for gpu in summary.gpu:
-        for cause, time_ns in gpu.idle_by_cause_ns.items():
+        for cause, time_ns in gpu.steady_idle_by_cause_ns.items():
             totals[cause] = totals.get(cause, 0) + time_ns
     whole = sum(totals.values())
     shares = [

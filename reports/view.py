@@ -126,7 +126,9 @@ def _idle_tile(summary: Summary, figures: Figures, estimated: str) -> Tile:
         return Tile("GPU idle", "unknown", "no GPU activity was recorded")
     label = f"GPU idle{estimated}"
     if len(summary.gpu) > 1:
-        each = ", ".join(f"{gpu.device}: {percent(gpu.idle_fraction)}" for gpu in summary.gpu[:8])
+        each = ", ".join(
+            f"{gpu.device}: {percent(gpu.steady_idle_fraction)}" for gpu in summary.gpu[:8]
+        )
         return Tile(label, percent(figures.idle_fraction), f"by device {each}")
     return Tile(label, percent(figures.idle_fraction), _idle_total(figures))
 

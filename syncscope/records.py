@@ -43,8 +43,10 @@ class Advice:
 class Site:
     """A place in the code that made the host wait, or moved data; totals over the windows.
 
-    Costs (`blocked_ns`, `exposed_idle_ns`) are sums over all its events; `savings_ns_per_step`
-    is the idle time charged to it, per step: an upper bound of what removing it gains.
+    `blocked_ns`, `exposed_idle_ns` and `size_bytes` are sums over all its events.
+    `savings_ns_per_step` is the idle time charged to it plus the time in which copies that
+    it waited for ran alone, per step: an upper bound of what removing it gains. `stack` is
+    innermost first.
     """
 
     id: str
@@ -79,7 +81,12 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class GpuSummary:
-    """Busy and idle time of one device; busy_ns + idle_ns is the length of the windows."""
+    """Busy and idle time of one device; busy_ns + idle_ns is the length of the windows.
+
+    The `steady_` figures count only the steps that began and ended with a mark: start-up and
+    the first step, in which libraries are loaded, say nothing about the rest. Where there
+    are no such steps they equal the figures of the windows.
+    """
 
     rank: int
     device: int
@@ -87,6 +94,8 @@ class GpuSummary:
     idle_ns: int
     idle_fraction: float
     idle_by_cause_ns: dict[str, int]
+    steady_idle_fraction: float
+    steady_idle_by_cause_ns: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)

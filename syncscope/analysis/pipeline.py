@@ -44,12 +44,13 @@ def analyze(recording: Recording) -> Analysis:
     gaps = _gaps(recording, activity, calls, hooks, host, windows)
     run = run_summary(manifest, windows, steps, marks, cut=recording.truncated)
     devices = sorted({int(device) for device in gaps["device"]} | _busy_devices(activity))
+    full = full_steps(steps, marks)
     summary = Summary(
         run=run,
-        gpu=gpu_summaries(activity, gaps, devices, run.window_ns, manifest.rank),
+        gpu=gpu_summaries(activity, gaps, devices, run.window_ns, full, manifest.rank),
         sites=site_records(
-            group_calls(calls, stacks, marks), calls, activity, gaps, run,
-            full_steps(steps, marks), Sources(recording.sources),
+            group_calls(calls, stacks, marks), calls, activity, gaps, run, full,
+            Sources(recording.sources),
         ),
         coverage=coverage_of(calls, stacks, manifest),
         replay=Replay(None),

@@ -9,7 +9,7 @@ from syncscope.analysis.causes import diagnose
 from syncscope.analysis.costs import by_site, exposed_ns, savings_ns
 from syncscope.analysis.findings import Finding
 from syncscope.analysis.gaps import busy_ns
-from syncscope.analysis.intervals import Ints
+from syncscope.analysis.intervals import Ints, covered
 from syncscope.analysis.sites import Group
 from syncscope.analysis.stacks import Stacks
 from syncscope.analysis.steps import full_steps
@@ -53,14 +53,25 @@ def run_summary(
 
 
 def gpu_summaries(
-    activity: pd.DataFrame, gaps: pd.DataFrame, devices: list[int], window_ns: int, rank: int
+    activity: pd.DataFrame,
+    gaps: pd.DataFrame,
+    devices: list[int],
+    window_ns: int,
+    steps: pd.DataFrame,
+    rank: int,
 ) -> tuple[GpuSummary, ...]:
-    """Busy and idle time of each device, idle time by cause; they add up to the windows."""
+    """Busy and idle time of each device, idle time by cause; they add up to the windows.
+
+    `steps` are the full ones: sorted and disjoint.
+    """
     summaries = []
+    spans = int64(steps, "start_ns"), int64(steps, "end_ns")
+    steady_ns = int((spans[1] - spans[0]).sum())
     for device in devices:
         own = gaps[gaps["device"] == device]
-        length = (own["end_ns"] - own["start_ns"]).groupby(own["cause"]).sum()
-        by_cause = {cause: int(length.get(cause, 0)) for cause in CAUSES_OF_IDLE}
+        starts, ends = int64(own, "start_ns"), int64(own, "end_ns")
+        by_cause = _by_cause(own, ends - starts)
+        steady = _by_cause(own, covered(starts, ends, *spans))
         idle = sum(by_cause.values())
         summaries.append(
             GpuSummary(
@@ -70,9 +81,16 @@ def gpu_summaries(
                 idle_ns=idle,
                 idle_fraction=idle / window_ns if window_ns else 0.0,
                 idle_by_cause_ns=by_cause,
+                steady_idle_fraction=sum(steady.values()) / steady_ns if steady_ns else 0.0,
+                steady_idle_by_cause_ns=steady,
             )
         )
     return tuple(summaries)
+
+
+def _by_cause(gaps: pd.DataFrame, lengths: Ints) -> dict[str, int]:
+    sums = pd.Series(lengths).groupby(gaps["cause"].to_numpy(dtype=object)).sum()
+    return {cause: int(sums.get(cause, 0)) for cause in CAUSES_OF_IDLE}
 
 
 def coverage_of(calls: pd.DataFrame, stacks: Stacks, manifest: Manifest) -> Coverage:

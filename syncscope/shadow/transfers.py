@@ -30,7 +30,7 @@ class Move:
 
 def is_dense(tensor: torch.Tensor) -> bool:
     """Non-overlapping and without holes, in whatever order of dimensions."""
-    if tensor.is_contiguous():
+    if tensor.layout is not torch.strided or tensor.is_contiguous():
         return True
     expected = 1
     for size, stride in sorted(
@@ -42,6 +42,13 @@ def is_dense(tensor: torch.Tensor) -> bool:
             return False
         expected *= size
     return True
+
+
+def size_of(tensor: torch.Tensor) -> int:
+    """Bytes that a copy of a tensor moves; sparse layouts move indices and values."""
+    if tensor.layout is torch.strided:
+        return tensor.numel() * tensor.element_size()
+    return int(tensor._nnz()) * (tensor.element_size() + 8 * tensor.dim())
 
 
 def upload(
@@ -59,7 +66,7 @@ def upload(
     direct = source.dtype == target.dtype and is_dense(source)
     direct = direct and source.size() == target.size()
     pinned = mark is not None and getattr(mark, "pinned", False) and direct
-    size = target.numel() * target.element_size()
+    size = size_of(target)
     waits = not non_blocking
     if waits and machine.thread.capture is not None:
         machine.forbid_in_capture(op)
@@ -101,7 +108,7 @@ def download(
     cause: str = "",
 ) -> None:
     """Account for a copy of a GPU's memory to the host; `target` None stands for a Python list."""
-    size = source.numel() * source.element_size()
+    size = size_of(source)
     mark = None if target is None else mark_of(target)
     pinned = mark is not None and getattr(mark, "pinned", False)
     waits = not non_blocking
@@ -152,4 +159,4 @@ def moved(machine: Machine, source: torch.Tensor, result: torch.Tensor, move: Mo
         download(machine, source, result, origin, non_blocking=move.non_blocking, op=move.op)
     elif move.target >= 0:
         machine.place(result, move.target)
-        machine.timeline.device_copy(origin, result.numel() * result.element_size())
+        machine.timeline.device_copy(origin, size_of(result))

@@ -39,6 +39,13 @@ def install(machine: Machine, patches: Patches) -> None:
         patches.put_function(
             torch.cuda, "_compile_kernel", lambda *args, **kwargs: refuse("a CUDA kernel")
         )
+    from torch.cuda import jiterator
+
+    patches.put(
+        jiterator._JittedFunction,
+        "__call__",
+        lambda self, *args, **kwargs: refuse(f"{self.kernel_name} is a jiterator kernel"),
+    )
     _refuse_triton(patches)
     _refuse_extensions(patches)
 

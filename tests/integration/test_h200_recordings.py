@@ -106,3 +106,14 @@ def test_nearly_every_blocking_call_is_charged_to_a_line() -> None:
     assert sum(each.attributed for each in coverage) >= 0.99 * calls
     assert all(each.lost == 0 for each in coverage)
     assert all(each.attributed + each.unattributed == each.blocking_calls for each in coverage)
+
+
+def test_start_up_does_not_count_as_idle_time_of_a_step() -> None:
+    analysis = analyze(Recording(DATA / "h200" / "upload_bound"))
+    (gpu,) = analysis.summary.gpu
+    first, last = analysis.steps["start_ns"].iloc[1], analysis.steps["end_ns"].iloc[-1]
+    starts = analysis.gaps["start_ns"].clip(first, last)
+    ends = analysis.gaps["end_ns"].clip(first, last)
+    assert gpu.steady_idle_fraction == pytest.approx((ends - starts).sum() / (last - first))
+    # Loading libraries takes most of so short a run; its steps keep the copy engine busy.
+    assert gpu.steady_idle_fraction < 0.2 < gpu.idle_fraction

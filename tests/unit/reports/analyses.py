@@ -85,13 +85,14 @@ def make_summary(*sites: Site, **changes: Any) -> Summary:
         "window_ns": window_ns, "truncated": False, "imported": False,
     }  # fmt: skip
     run |= {name: changes.pop(name) for name in list(changes) if name in run}
+    by_cause = {
+        "sync": idle_ns * 55 // 100, "transfer": idle_ns * 22 // 100,
+        "launch": idle_ns * 15 // 100, "gc": idle_ns * 5 // 100,
+        "unknown": idle_ns * 3 // 100,
+    }  # fmt: skip
     gpu = GpuSummary(
         rank=0, device=0, busy_ns=window_ns - idle_ns, idle_ns=idle_ns, idle_fraction=0.31,
-        idle_by_cause_ns={
-            "sync": idle_ns * 55 // 100, "transfer": idle_ns * 22 // 100,
-            "launch": idle_ns * 15 // 100, "gc": idle_ns * 5 // 100,
-            "unknown": idle_ns * 3 // 100,
-        },
+        idle_by_cause_ns=by_cause, steady_idle_fraction=0.31, steady_idle_by_cause_ns=by_cause,
     )  # fmt: skip
     summary = Summary(
         run=RunSummary(**run), gpu=(gpu,), sites=sites,
@@ -107,7 +108,8 @@ def with_idle(summary: Summary, fraction: float, cause: str) -> Summary:
     idle = int(whole * fraction)
     gpu = replace(
         summary.gpu[0], busy_ns=whole - idle, idle_ns=idle, idle_fraction=fraction,
-        idle_by_cause_ns={cause: idle},
+        idle_by_cause_ns={cause: idle}, steady_idle_fraction=fraction,
+        steady_idle_by_cause_ns={cause: idle},
     )  # fmt: skip
     return replace(summary, gpu=(gpu,))
 
