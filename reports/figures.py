@@ -35,8 +35,8 @@ class IdleShare:
 class Figures:
     """Times are per step where the recording has steps, else over the recorded windows.
 
-    Idle time is the mean over the devices, in the steady steps. `gain_ns` is what the fixable lines can give
-    back together: no more than the step itself.
+    Idle time is the mean over the devices, in the steady steps. `gain_ns` is what the
+    fixable lines can give back together: no more than the step itself.
     """
 
     steps: int

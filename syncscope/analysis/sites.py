@@ -142,9 +142,9 @@ def _flagged(figure: Any, marks: int) -> bool:
 
     - races: always;
     - allocator calls: when memory was given back to the driver inside the step loop (without
-      steps: anywhere), which drains the device, or when they still happen in steps after WARM_STEPS; explicit ones (`empty_cache`)
-      only inside the step loop, or, without steps, from the second on. Growing the pool at
-      first is what every run does.
+      steps: anywhere), which drains the device, or when they still happen in steps after
+      WARM_STEPS; explicit ones (`empty_cache`) only inside the step loop, or, without steps,
+      from the second on. Growing the pool at first is what every run does.
     - explicit waits: inside the step loop; without steps everything is inside;
     - implicit waits: always, but for moving a whole module once;
     - copies that do not wait: when they use pageable memory.
