@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,7 +14,29 @@ if TYPE_CHECKING:
 
 def say(message: str) -> None:
     """One line from syncscope itself."""
-    sys.stderr.write(f"syncscope: {message}\n")
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or None
+        sys.stderr.write(f"syncscope: {message}\n")
+
+
+@contextlib.contextmanager
+def real_stderr() -> Iterator[None]:
+    """Let `sys.stderr` be the process's own for a while, or nothing if that is closed.
+
+    A program may have replaced it, by a log file of its own say, closed it, or set it to None.
+    """
+    stream = sys.__stderr__
+    try:
+        if stream is None:
+            raise ValueError("no stderr")
+        stream.flush()
+    except (OSError, ValueError):
+        stream = None
+    if stream is not None:
+        with contextlib.redirect_stderr(stream):
+            yield
+        return
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stderr(nowhere):
+        yield
 
 
 def print_summary(analysis: Analysis) -> None:

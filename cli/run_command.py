@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import re
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncscope.cli.output import say
+from syncscope.cli.output import real_stderr, say
 from syncscope.errors import SyncscopeError, UsageError
 
 if TYPE_CHECKING:
     from syncscope.options import RecordOptions
+    from syncscope.recorder import Recorder
 
 
 def run(
@@ -61,61 +65,106 @@ def run(
         keep_sources=source,
     )
     code = _record(program, module, output, options)
-    if code < 0:  # ended by a signal: so do we, once the recording is closed
-        signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
+    if code < 0:
+        _end_by_signal(-code)
     raise typer.Exit(code)
 
 
 def _record(program: list[str], module: bool, output: Path | None, options: RecordOptions) -> int:
     """Run the program under a recorder; returns its exit code."""
     from syncscope.api import close_recorder, open_recorder
-    from syncscope.program import check_script, run_module, run_script
-    from syncscope.recorder import NOTHING_TO_RECORD
+    from syncscope.program import CannotBegin, check_script, run_module, run_script
     from syncscope.recording.folders import next_folder
     from syncscope.torch_import import TorchImport
 
     target, *args = program
     if not module:
         check_script(target)
-    stem = re.sub(r"[^\w.-]", "_", target if module else Path(target).stem)
+    stem = re.sub(r"[^\w.-]", "_", target if module else Path(target).absolute().stem)
     recorder = open_recorder(output or next_folder(stem), options)
-    waiting = TorchImport(recorder.start)
+    problems: list[str] = []
+    waiting = TorchImport(lambda: _begin(recorder, problems))
     waiting.start()
+    pid, import_path = os.getpid(), list(sys.path)
     code = 1
     try:
         code = run_module(target, args) if module else run_script(target, args)
+    except CannotBegin as error:
+        raise error.reason from None
     finally:
         waiting.stop()
+        if os.getpid() == pid:
+            # An alarm that the program left behind would have ended with the program.
+            signal.setitimer(signal.ITIMER_REAL, 0)
         close_recorder(recorder, code, exiting=True)
-    _flush_output()
-    if recorder.started:
-        _conclude(recorder.folder, recorder.failure)
-    else:
-        say(NOTHING_TO_RECORD)
+    if os.getpid() == pid:  # a child that the program forked has nothing to tell
+        _flush_output()
+        sys.path[:] = import_path  # the program's folder may hold a `plotly.py` of its own
+        with real_stderr():
+            _conclude(recorder, problems)
     return code
+
+
+def _begin(recorder: Recorder, problems: list[str]) -> None:
+    """Start recording, in the middle of the program's `import torch`."""
+    from syncscope.program import CannotBegin
+
+    try:
+        recorder.start()
+    except SyncscopeError as error:
+        raise CannotBegin(error) from None
+    except Exception as error:  # noqa: BLE001  (the program must go on)
+        problems.append(f"recording could not start: {type(error).__name__}: {error}")
 
 
 def _flush_output() -> None:
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None and not stream.closed:
+        # Whatever the program put there; python flushes again at exit, and reports it.
+        with contextlib.suppress(Exception):
             stream.flush()
 
 
-def _conclude(folder: Path, failure: str) -> None:
+def _end_by_signal(number: int) -> None:
+    """End as python ends after a KeyboardInterrupt: first the exit handlers, then the signal."""
+    atexit._run_exitfuncs()
+    _flush_output()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _conclude(recorder: Recorder, problems: list[str]) -> None:
     """Analyse, write summary.json and report.html, and print the short summary.
 
     A failure here must not change the program's exit code: it becomes a line.
     """
+    from syncscope.recorder import NOTHING_TO_RECORD
+
+    for problem in problems:
+        say(problem)
+    if not recorder.started:
+        if not problems:
+            say(NOTHING_TO_RECORD)
+        return
+    if recorder.failure:
+        say(f"the recording is cut short: {recorder.failure}")
+    try:
+        _report(recorder.folder)
+    except (SyncscopeError, OSError) as error:
+        say(str(error))
+    except KeyboardInterrupt:
+        say(f"interrupted; the program had ended. `syncscope report {recorder.folder}` goes on.")
+    except Exception:  # noqa: BLE001  (a bug of ours, which is not the program's failure)
+        traceback.print_exc()
+
+
+def _report(folder: Path) -> None:
     from syncscope.api import Run
     from syncscope.cli.output import print_summary
 
-    if failure:
-        say(f"the recording is cut short: {failure}")
     run = Run(folder)
-    try:
-        print_summary(run.analysis)
-        run.save_summary()
-        sys.stderr.write(f"report: {run.report()}\n")
-    except (SyncscopeError, OSError) as error:
-        say(str(error))
+    print_summary(run.analysis)
+    run.save_summary()
+    path = run.report()
+    with contextlib.suppress(OSError, ValueError):  # no working folder, or another one
+        path = path.relative_to(Path.cwd())
+    sys.stderr.write(f"report: {path}\n")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncscope.errors import UsageError
 from syncscope.options import RecordOptions
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from syncscope.records import Summary
 
 _active: list[Recorder] = []
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Run:
@@ -68,7 +71,7 @@ class record(contextlib.ContextDecorator):
     """Record what the enclosed code makes the host wait for.
 
     Use as `with syncscope.record("runs/a", warmup=5) as run:` or as a decorator, which
-    records each call into a folder of its own. `folder` defaults to a new one below
+    records each call into a folder of its own (`a`, `a-1`, `a-2` ...). `folder` defaults to a new one below
     syncscope-runs. `warmup` steps are skipped, then `steps` recorded (None: to the end).
     `device` is auto, cuda or shadow. After the block `run.summary()` and `run.report()`
     work. Exceptions pass through; nothing stays patched. Raises UsageError when another
@@ -99,21 +102,39 @@ class record(contextlib.ContextDecorator):
             keep_sources=keep_sources,
         )
         self._recorder: Recorder | None = None
+        self._repeats = False
+
+    def __call__(self, function: _Function) -> _Function:
+        """Decorate a function. Raises UsageError for one whose call only makes an object."""
+        for is_kind in (
+            inspect.iscoroutinefunction,
+            inspect.isgeneratorfunction,
+            inspect.isasyncgenfunction,
+        ):
+            if is_kind(function):
+                raise UsageError(
+                    "record cannot decorate a generator or a coroutine: its call ends before its "
+                    "code has run. Use `with syncscope.record():` inside it"
+                )
+        return super().__call__(function)
 
     def _recreate_cm(self) -> record:
         fresh = record.__new__(record)
         fresh._folder, fresh._options, fresh._recorder = self._folder, self._options, None
+        fresh._repeats = True
         return fresh
 
     def __enter__(self) -> Run:
         folder = next_folder("record") if self._folder is None else Path(self._folder)
+        if self._repeats and folder.exists():
+            folder = next_folder(folder.name, folder.parent)
         self._recorder = open_recorder(folder, self._options)
         try:
             self._recorder.start()
         except BaseException:
             close_recorder(self._recorder, 1)
             raise
-        return Run(folder)
+        return Run(self._recorder.folder)  # absolute: the program may change its folder
 
     def __exit__(
         self,

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
 import os
+import pkgutil
 import runpy
 import signal
 import sys
 import threading
-import traceback
 import types
 from collections.abc import Callable, Sequence
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 
 from syncscope.callsite import owner_of
-from syncscope.errors import SyncscopeError, UsageError
+from syncscope.errors import ShadowUnsupportedError, SyncscopeError, UsageError
 
 INTERRUPTED = -int(signal.SIGINT)
+
+
+class CannotBegin(BaseException):
+    """The recording could not begin. No `except Exception` of the program swallows it."""
+
+    def __init__(self, reason: SyncscopeError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 def check_script(script: str) -> None:
@@ -28,6 +38,8 @@ def check_script(script: str) -> None:
         if not (path / "__main__.py").exists():
             raise UsageError(f"{script} is a folder without a __main__.py")
         return
+    if not path.is_file():
+        return  # a pipe, as of `<(...)`: what is read from it now would be missing later
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -42,16 +54,25 @@ def run_script(script: str, args: Sequence[str]) -> int:
     `sys.argv`, `sys.path[0]` and `__main__` are what `python script args` makes them.
     """
     sys.argv[:] = [script, *args]
-    path = Path(script)
-    if path.suffix in (".zip", ".pyz") or path.is_dir():
-        sys.path[0] = script
+    file = _absolute(script)
+    if pkgutil.get_importer(file) is not None:
+        if sys.flags.safe_path:
+            sys.path.insert(0, file)
+        else:
+            sys.path[0] = file
         return _guarded(lambda: _run_package_main())
-    sys.path[0] = str(path.resolve().parent)
+    _put_first_on_path(str(Path(script).resolve().parent))
     main = _fresh_main()
-    main.__dict__.update(__file__=script, __loader__=SourceFileLoader("__main__", script))
+    compiled = file.endswith(".pyc")
+    loader = (SourcelessFileLoader if compiled else SourceFileLoader)("__main__", file)
+    main.__dict__.update(__file__=file, __loader__=loader)
 
     def execute() -> None:
-        code = compile(path.read_bytes(), script, "exec", dont_inherit=True)
+        if compiled:
+            code = loader.get_code("__main__")
+        else:
+            code = compile(Path(file).read_bytes(), file, "exec", dont_inherit=True)
+        assert code is not None
         exec(code, main.__dict__)
 
     return _guarded(execute)
@@ -60,7 +81,7 @@ def run_script(script: str, args: Sequence[str]) -> int:
 def run_module(module: str, args: Sequence[str]) -> int:
     """Run a module as `python -m module args` does; returns the exit code."""
     sys.argv[:] = ["-m", *args]
-    sys.path[0] = os.getcwd()
+    _put_first_on_path(os.getcwd())
     _fresh_main()
     return _guarded(lambda: runpy._run_module_as_main(module))  # type: ignore[attr-defined]
 
@@ -70,59 +91,97 @@ def _run_package_main() -> None:
     runpy._run_module_as_main("__main__", alter_argv=False)  # type: ignore[attr-defined]
 
 
+def _absolute(script: str) -> str:
+    """What python makes of the script's name for `__file__`: absolute, not normalized."""
+    return script if os.path.isabs(script) else os.path.join(os.getcwd(), script.removeprefix("./"))
+
+
+def _put_first_on_path(folder: str) -> None:
+    # With PYTHONSAFEPATH python puts no folder there: the first entry is the stdlib's.
+    if not sys.flags.safe_path:
+        sys.path[0] = folder
+
+
 def _fresh_main() -> types.ModuleType:
+    before = vars(sys.modules["__main__"])
     main = types.ModuleType("__main__")
-    main.__dict__.update(__builtins__=__builtins__, __package__=None, __spec__=None)
+    main.__dict__.update(__builtins__=builtins, __package__=None, __spec__=None)
+    # Which of these python gives to __main__ depends on its version: ours shows it.
+    for name, value in (("__annotations__", {}), ("__cached__", None)):
+        if name in before:
+            main.__dict__[name] = value
     sys.modules["__main__"] = main
     return main
 
 
 def _guarded(execute: Callable[[], None]) -> int:
     """Run; print what python would print for an exception; give the exit code it would give."""
+    code = 0
     try:
         execute()
-        _join_threads()
     except SystemExit as stop:
-        _join_threads()
-        return _exit_code(stop.code)
-    except SyncscopeError:
-        raise  # ours: the recording could not begin
+        code = _exit_code(stop.code)
+    except (CannotBegin, ShadowUnsupportedError):
+        raise  # ours: a line, not a traceback
     except KeyboardInterrupt as interrupt:
-        _print_exception(interrupt)
-        return INTERRUPTED
+        code = _print_exception(interrupt, INTERRUPTED)
     except BaseException as error:  # noqa: BLE001  (whatever the program raises is its own)
-        _print_exception(error)
+        code = _print_exception(error, 1)
+    try:
         _join_threads()
-        return 1
-    return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
 
 
 def _exit_code(code: object) -> int:
     if code is None:
         return 0
     if isinstance(code, int):
-        return code & 0xFF
-    sys.stderr.write(f"{code}\n")
+        return code & 0xFF if -(2**63) <= code < 2**63 else 0xFF
+    with contextlib.suppress(Exception):  # stderr may be closed, and str(code) may raise
+        sys.stderr.write(f"{code}\n")
     return 1
 
 
-def _print_exception(error: BaseException) -> None:
+def _print_exception(error: BaseException, code: int) -> int:
+    """Print it as python would: through the program's excepthook; returns the exit code."""
+    _drop_own_frames(error)
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except SystemExit as stop:
+        return _exit_code(stop.code)
+    except BaseException as second:  # noqa: BLE001  (python prints both as well)
+        _drop_own_frames(second)
+        if second.__context__ is error:
+            second.__context__ = None
+        with contextlib.suppress(Exception):
+            sys.stderr.write("Error in sys.excepthook:\n")
+            sys.__excepthook__(type(second), second, second.__traceback__)
+            sys.stderr.write("\nOriginal exception was:\n")
+            sys.__excepthook__(type(error), error, error.__traceback__)
+    return code
+
+
+def _drop_own_frames(error: BaseException) -> None:
     trace = error.__traceback__
-    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+    while trace is not None and owner_of(trace.tb_frame.f_code.co_filename) == "syncscope":
         trace = trace.tb_next
     error.__traceback__ = trace
-    if isinstance(error, KeyboardInterrupt) or sys.excepthook is sys.__excepthook__:
-        traceback.print_exception(type(error), error, trace)
-    else:
-        sys.excepthook(type(error), error, trace)
-
-
-def _is_ours(filename: str) -> bool:
-    return owner_of(filename) == "syncscope" or filename == "<frozen runpy>"
 
 
 def _join_threads() -> None:
     # Python waits for a program's threads before it ends; what they do belongs to the run.
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
+    # First it tells the idle workers of executors to end (concurrent.futures registers that):
+    # they would wait for work for ever. Threads may start threads while they are waited for.
+    for callback in reversed(getattr(threading, "_threading_atexits", [])):
+        with contextlib.suppress(Exception):  # python calls it again at exit, and prints it
+            callback()
+    while running := [thread for thread in threading.enumerate() if _is_awaited(thread)]:
+        for thread in running:
             thread.join()
+
+
+def _is_awaited(thread: threading.Thread) -> bool:
+    own = (threading.current_thread(), threading.main_thread())
+    return thread not in own and not thread.daemon

@@ -27,10 +27,10 @@ from syncscope.recording.manifest import (
     Exit,
     Manifest,
     Window,
-    write_manifest,
 )
 from syncscope.recording.tables import FrameRow
 from syncscope.recording.writer import RecordingWriter
+from syncscope.shadow.gpus import find_gpu
 from syncscope.version import __version__
 
 if TYPE_CHECKING:
@@ -61,6 +61,9 @@ class Recorder:
     def __init__(self, folder: Path, options: RecordOptions) -> None:
         if options.device not in ("auto", "cuda", "shadow"):
             raise UsageError(f"unknown device {options.device!r}; use auto, cuda or shadow")
+        if options.warmup < 0 or (options.steps is not None and options.steps < 1):
+            raise UsageError("warmup counts from 0 and steps from 1")
+        find_gpu(options.shadow_gpu)  # raises UsageError before the program runs, not in it
         self.options = options
         origin = time.time_ns()
         manifest = Manifest(
@@ -87,6 +90,7 @@ class Recorder:
         self._shadow: ShadowGpu | None = None
         self._overhead: dict[str, float] = {}
         self._pid = os.getpid()
+        _live.add(self)
 
     @property
     def folder(self) -> Path:
@@ -112,7 +116,8 @@ class Recorder:
         else:
             self._start_real()
         self._try_start(self._step_marks)
-        _live.add(self)
+        if os.getpid() != self._pid:
+            return  # forked before torch was imported: the child has a GPU, but no recording
         self.writer.start()
         self._publish()
         self._overhead["start_s"] = time.perf_counter() - began
@@ -286,7 +291,8 @@ class Recorder:
         )
 
     def _publish(self) -> None:
-        write_manifest(self.folder, self._current_manifest())
+        if os.getpid() == self._pid:
+            self.writer.publish(self._current_manifest())
 
     def _resolve_stacks(self) -> None:
         frames, stacks = self.writer.rows("frames"), self.writer.rows("stacks")

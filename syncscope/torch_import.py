@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 
 class TorchImport(MetaPathFinder):
-    """A finder that steps aside after it has seen `torch` being imported once."""
+    """A finder that steps aside once `torch` has been imported."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
         self._callback = callback
@@ -34,20 +35,36 @@ class TorchImport(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Hand torch's own spec on, with a loader that calls back when it is done."""
+        """Hand torch's own spec on, with a loader that calls back when it is done.
+
+        A spec may be asked for and never loaded (`importlib.util.find_spec("torch")` is a
+        common test of whether torch is installed): so we stay until torch is there.
+        """
         if fullname != "torch":
             return None
-        self.stop()
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _CallingLoader(spec.loader, self._callback)
-        return spec
+        for finder in list(sys.meta_path):
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = None if find is None else find(fullname, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _CallingLoader(spec.loader, self)
+                return spec
+        return None
+
+    def loaded(self) -> None:
+        """Torch is there: step aside and call back, once."""
+        if self in sys.meta_path:
+            self.stop()
+            self._callback()
 
 
 class _CallingLoader(Loader):
-    def __init__(self, loader: Loader, callback: Callable[[], None]) -> None:
+    def __init__(self, loader: Loader, waiting: TorchImport) -> None:
         self._loader = loader
-        self._callback = callback
+        self._waiting = waiting
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -57,4 +74,4 @@ class _CallingLoader(Loader):
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
         self._loader.exec_module(module)
-        self._callback()
+        self._waiting.loaded()

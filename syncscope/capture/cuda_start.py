@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from syncscope.capture.patches import Patches
+from syncscope.patches import Patches
 
 
 class CudaStart:
@@ -34,7 +34,7 @@ class CudaStart:
                 callback, self._callback = self._callback, _nothing
                 callback()
 
-        self._patches.set(torch.cuda, "_lazy_init", lazy_init)
+        self._patches.put(torch.cuda, "_lazy_init", lazy_init)
 
     def stop(self) -> None:
         """Stop waiting."""

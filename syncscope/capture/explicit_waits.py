@@ -8,8 +8,8 @@ from typing import Any
 import torch
 import torch.distributed
 
-from syncscope.capture.patches import Patches
 from syncscope.context import CaptureContext
+from syncscope.patches import Patches
 from syncscope.recording.tables import BlockingRow
 
 
@@ -69,4 +69,4 @@ class ExplicitWaits:
                     )
                 )
 
-        self._patches.set(owner, name, waiting)
+        self._patches.put(owner, name, waiting)

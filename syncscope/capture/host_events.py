@@ -8,8 +8,8 @@ from typing import Any
 
 from torch.utils.data import dataloader
 
-from syncscope.capture.patches import Patches
 from syncscope.context import CaptureContext
+from syncscope.patches import Patches
 from syncscope.recording.tables import HostRow
 
 
@@ -42,7 +42,7 @@ class HostEvents:
             )
             return batch
 
-        self._patches.set(dataloader._BaseDataLoaderIter, "__next__", next_batch)
+        self._patches.put(dataloader._BaseDataLoaderIter, "__next__", next_batch)
 
     def stop(self) -> None:
         """Undo both."""

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from syncscope.capture.patches import Patches
 from syncscope.context import CaptureContext
+from syncscope.patches import Patches
 from syncscope.recording.tables import StepMark
 
 
@@ -38,7 +38,7 @@ class StepMarks:
             original(profiler)
             self.mark("profiler", "")
 
-        self._patches.set(torch.profiler.profile, "step", step)
+        self._patches.put(torch.profiler.profile, "step", step)
 
     def stop(self) -> None:
         """Remove both."""

@@ -20,8 +20,8 @@ from typing import Any
 
 import torch
 
-from syncscope.capture.patches import Patches
 from syncscope.context import CaptureContext
+from syncscope.patches import Patches
 from syncscope.recording.tables import BlockingRow
 
 _MESSAGE = "called a synchronizing CUDA operation"
@@ -70,10 +70,10 @@ class SyncWarnings:
             if self._program_mode == _WARN:
                 self._forward(message)
 
-        self._patches.set(warnings, "_showwarnmsg", show_message)
+        self._patches.put(warnings, "_showwarnmsg", show_message)
         for name in _MUTATION_HOOKS:
             if hasattr(warnings, name):
-                self._patches.set(warnings, name, _then_first(getattr(warnings, name)))
+                self._patches.put(warnings, name, _then_first(getattr(warnings, name)))
         _put_filter_first()
 
     def _patch_mode(self) -> None:
@@ -83,8 +83,8 @@ class SyncWarnings:
             self._program_mode = int(mode)
             self._set_mode(_ERROR if self._program_mode == _ERROR else _WARN)
 
-        self._patches.set(torch._C, "_cuda_set_sync_debug_mode", set_mode)
-        self._patches.set(torch._C, "_cuda_get_sync_debug_mode", lambda: self._program_mode)
+        self._patches.put(torch._C, "_cuda_set_sync_debug_mode", set_mode)
+        self._patches.put(torch._C, "_cuda_get_sync_debug_mode", lambda: self._program_mode)
 
     def _forward(self, message: warnings.WarningMessage) -> None:
         """Send a warning that the program asked for through the program's own filters."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from syncscope.capture.patches import Patches
 from syncscope.context import CaptureContext
+from syncscope.patches import Patches
 from syncscope.recording.tables import TransferRow
 
 _MOVES = ("to", "cpu", "cuda")
@@ -45,7 +45,7 @@ class Transfers:
     def _wrap(self, name: str, make: Callable[[str, Any], Any]) -> None:
         original = getattr(torch.Tensor, name)
         wrapper = functools.wraps(original)(make(name, original))
-        self._patches.set(torch.Tensor, name, wrapper)
+        self._patches.put(torch.Tensor, name, wrapper)
 
     def _move(self, name: str, original: Any) -> Any:
         now, add = self._context.now, self._add

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,7 +90,12 @@ class Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest in one step, so that a killed run leaves the old one whole."""
-    text = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+    try:
+        encoded = msgspec.json.encode(manifest)
+    except UnicodeEncodeError:  # arguments and file names need not be text: odd bytes become "?"
+        plain = json.dumps(msgspec.to_builtins(manifest), ensure_ascii=False)
+        encoded = plain.encode("utf-8", "replace")
+    text = msgspec.json.format(encoded, indent=1)
     draft = folder / (MANIFEST_NAME + ".tmp")
     draft.write_bytes(text + b"\n")
     os.replace(draft, folder / MANIFEST_NAME)

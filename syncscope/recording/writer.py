@@ -56,10 +56,12 @@ class RecordingWriter:
     `rows(table)` is the list that a collector appends to. `before_flush` are called on
     the flushing thread first; they may append rows as well (call stacks are resolved so).
     When the disk is full or gone, the program runs on: `failure` says what happened and
-    the rows from then on are lost.
+    the rows from then on are lost. The folder is kept as an absolute path, because the
+    program may change its working folder.
     """
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
+        folder = folder.absolute()
         create_folder(folder)
         self.folder = folder
         self.manifest = manifest
@@ -90,13 +92,13 @@ class RecordingWriter:
                 for rows in self._rows.values():
                     rows.clear()
                 return
-            for hook in self.before_flush:
-                hook()
             try:
+                for hook in self.before_flush:
+                    hook()
                 for table, rows in self._rows.items():
                     self._write(table, rows)
-            except OSError as error:
-                self.failure = error.strerror or str(error)
+            except Exception as error:  # noqa: BLE001  (the program must go on)
+                self.failure = _reason(error)
 
     def close(self, manifest: Manifest) -> None:
         """Flush, turn the streams into Parquet files and write the final manifest.
@@ -111,24 +113,30 @@ class RecordingWriter:
         with self._lock:
             for sink, stream in self._streams.values():
                 for closable in (stream, sink):
-                    with contextlib.suppress(OSError):
+                    with contextlib.suppress(Exception):
                         closable.close()
             try:
                 for table in self._streams:
                     stream_to_parquet(self._path(table))
-            except OSError as error:
-                self.failure = error.strerror or str(error)
+            except Exception as error:  # noqa: BLE001  (the program's end is its own)
+                self.failure = self.failure or _reason(error)
             self._streams.clear()
+        self.publish(manifest)
+
+    def publish(self, manifest: Manifest) -> None:
+        """Write the manifest as it is now; a failure is noted, not raised."""
         try:
             write_manifest(self.folder, manifest)
         except OSError as error:
-            self.failure = error.strerror or str(error)
+            self.failure = self.failure or _reason(error)
 
     def abandon(self) -> None:
         """Forget everything without writing: for a forked child, which owns no recording."""
         self._stopped.set()
         self.failure = "abandoned in a forked child"
         self._lock = threading.Lock()
+        # Collectors that are started in the child (torch imported after the fork) get these.
+        self._rows = {name: _Forgotten() for name in TABLES}
 
     def _path(self, table: str) -> Path:
         return self.folder / "rank-0" / f"{table}.arrows"
@@ -153,6 +161,19 @@ class RecordingWriter:
     def _loop(self) -> None:
         while not self._stopped.wait(FLUSH_INTERVAL_S):
             self.flush()
+
+
+class _Forgotten(list[Row]):
+    """Rows of a forked child."""
+
+    def append(self, row: Row) -> None:
+        """Forget the row."""
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 def _array(values: tuple[Any, ...], arrow_type: Any) -> Any:

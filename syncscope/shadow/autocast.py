@@ -6,20 +6,20 @@ from typing import Any
 
 import torch
 
-from syncscope.shadow.patching import Patches
+from syncscope.shadow.patching import FunctionPatches
 from syncscope.shadow.tensor_api import as_device
 
 _TRUE_GENERATOR: Any = torch._C.Generator
 _new_generator: Any = torch._C.Generator.__new__
 
 
-def install(patches: Patches) -> None:
+def install(patches: FunctionPatches) -> None:
     """Let CUDA's autocast steer that of the CPU, which is the one the operators see."""
     _install_autocast(patches)
     patches.put_function(torch, "Generator", ShadowGenerator)
 
 
-def _install_autocast(patches: Patches) -> None:
+def _install_autocast(patches: FunctionPatches) -> None:
     cls = torch.amp.autocast_mode.autocast
     enter: Any = cls.__enter__
     leave: Any = cls.__exit__

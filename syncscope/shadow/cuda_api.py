@@ -14,7 +14,7 @@ import torch.cuda.nvtx
 
 from syncscope.shadow import cuda_graphs, cuda_streams
 from syncscope.shadow.machine import Machine
-from syncscope.shadow.patching import Patches
+from syncscope.shadow.patching import FunctionPatches
 from syncscope.shadow.tensor_api import as_device
 
 CUDA_VERSION = "13.0"
@@ -286,7 +286,7 @@ def _random(machine: Machine) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _install_streams(machine: Machine, api: CudaApi, patches: Patches) -> None:
+def _install_streams(machine: Machine, api: CudaApi, patches: FunctionPatches) -> None:
     stream = cuda_streams.bound_to(machine, cuda_streams.ShadowStream)
     context = cuda_streams.bound_to(machine, cuda_streams.ShadowStreamContext)
     graph = type("CUDAGraph", (cuda_graphs.ShadowGraph,), {"machine": machine})
@@ -310,7 +310,7 @@ def _install_streams(machine: Machine, api: CudaApi, patches: Patches) -> None:
     patches.put(torch.cuda.graph, "default_capture_stream", None)
 
 
-def _install_nvtx(patches: Patches) -> None:
+def _install_nvtx(patches: FunctionPatches) -> None:
     @contextmanager
     def named(*args: Any, **kwargs: Any) -> Iterator[None]:
         yield
@@ -322,7 +322,7 @@ def _install_nvtx(patches: Patches) -> None:
     patches.put_function(torch.cuda.profiler, "stop", lambda: None)
 
 
-def _install_accelerator(machine: Machine, api: CudaApi, patches: Patches) -> None:
+def _install_accelerator(machine: Machine, api: CudaApi, patches: FunctionPatches) -> None:
     """`torch.accelerator` (2.6 and later), which DataLoader and others ask."""
     module = getattr(torch, "accelerator", None)
     if module is None:
@@ -355,7 +355,7 @@ def _install_accelerator(machine: Machine, api: CudaApi, patches: Patches) -> No
             patches.put_function(module, name, function)
 
 
-def install(machine: Machine, patches: Patches) -> CudaApi:
+def install(machine: Machine, patches: FunctionPatches) -> CudaApi:
     """Replace `torch.cuda` as far as a program can tell."""
     api = CudaApi(machine)
     for functions in (_answers(machine, api), _memory(api), _random(machine)):

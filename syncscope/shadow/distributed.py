@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from syncscope.shadow.machine import Machine
-from syncscope.shadow.patching import Patches
+from syncscope.shadow.patching import FunctionPatches
 
 _OBJECT_COLLECTIVES = (
     "all_gather_object",
@@ -21,7 +21,7 @@ _OBJECT_COLLECTIVES = (
 )
 
 
-def install(machine: Machine, patches: Patches) -> None:
+def install(machine: Machine, patches: FunctionPatches) -> None:
     """Let process groups that ask for NCCL run on Gloo and still say NCCL."""
     if not torch.distributed.is_available():
         return

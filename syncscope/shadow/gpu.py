@@ -25,7 +25,7 @@ from syncscope.shadow.dispatch_mode import ShadowDispatchMode
 from syncscope.shadow.gpus import find_gpu
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.operators import Operators
-from syncscope.shadow.patching import Patches
+from syncscope.shadow.patching import FunctionPatches
 
 
 class ShadowGpu:
@@ -41,7 +41,7 @@ class ShadowGpu:
         self.model = find_gpu(gpu)
         self.count = count
         self._machine: Machine | None = None
-        self._patches = Patches()
+        self._patches = FunctionPatches()
         self._mode: ShadowDispatchMode | None = None
         self._thread = 0
         self._clock_before: Callable[[], int] | None = None

@@ -1,4 +1,4 @@
-"""Replace attributes, remember what was there, put everything back."""
+"""Replaced functions are also reached by the names under which modules have imported them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-_MISSING = object()
+from syncscope.patches import Patches
 
 
-class Patches:
-    """A list of replaced attributes. `undo` restores them in reverse order."""
+class FunctionPatches(Patches):
+    """Patches that reach `from torch import tensor`, too."""
 
     def __init__(self) -> None:
-        self._undo: list[tuple[Any, str, Any]] = []
+        super().__init__()
         self._replaced: dict[int, tuple[Any, Any]] = {}
         self._originals: dict[int, tuple[Any, Any]] = {}
-
-    def put(self, owner: Any, name: str, value: Any) -> None:
-        """Set `owner.name`; a name that the owner only inherits is deleted again by `undo`."""
-        self._undo.append((owner, name, vars(owner).get(name, _MISSING)))
-        setattr(owner, name, value)
 
     def put_function(self, owner: Any, name: str, value: Any) -> None:
         """Set `owner.name` and, by `put_aliases`, every module global that is the same object.
@@ -43,13 +38,7 @@ class Patches:
 
     def undo(self) -> None:
         """Put everything back. Safe to call twice."""
-        while self._undo:
-            owner, name, value = self._undo.pop()
-            if value is _MISSING:
-                if name in vars(owner):
-                    delattr(owner, name)
-            else:
-                setattr(owner, name, value)
+        super().undo()
         # Modules that were imported meanwhile may hold replacements, too.
         if self._originals:
             _swap(self._originals)

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from syncscope.shadow.machine import Machine
-from syncscope.shadow.patching import Patches
+from syncscope.shadow.patching import FunctionPatches
 from syncscope.shadow.tensor_api import TensorApi, as_device
 
 _true_device = torch._C.StorageBase.device.__get__  # type: ignore[attr-defined]
 
 
-def install(tensor_api: TensorApi, patches: Patches) -> None:
+def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
     """Replace the attributes of `torch.UntypedStorage` that know of devices."""
     machine = tensor_api.machine
     cls = torch.UntypedStorage

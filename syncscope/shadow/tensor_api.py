@@ -20,7 +20,7 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 from syncscope.shadow import clock, transfers
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.marks import ATTRIBUTE, Mark, gpu_of, mark_of, set_mark, true_device
-from syncscope.shadow.patching import Patches
+from syncscope.shadow.patching import FunctionPatches
 from syncscope.shadow.transfers import Move
 
 _Base = torch._C.TensorBase
@@ -268,7 +268,7 @@ def parse_to(
     )
 
 
-def install(machine: Machine, patches: Patches) -> TensorApi:
+def install(machine: Machine, patches: FunctionPatches) -> TensorApi:
     """Replace the attributes of `torch.Tensor`."""
     api = TensorApi(machine)
     cls = torch.Tensor
@@ -322,7 +322,7 @@ def _method(name: str, original: Any, bound: Callable[..., Any]) -> Callable[...
     return method
 
 
-def _install_answers(machine: Machine, patches: Patches) -> None:
+def _install_answers(machine: Machine, patches: FunctionPatches) -> None:
     devices = machine.devices
 
     def device(tensor: torch.Tensor) -> torch.device:
@@ -354,7 +354,7 @@ def _install_answers(machine: Machine, patches: Patches) -> None:
     patches.put(torch.Tensor, "get_device", get_device)
 
 
-def _install_printing(machine: Machine, patches: Patches) -> None:
+def _install_printing(machine: Machine, patches: FunctionPatches) -> None:
     for name in ("__repr__", "__format__", "__str__"):
         original = getattr(torch.Tensor, name)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from syncscope.shadow.machine import Machine
-from syncscope.shadow.patching import Patches
+from syncscope.shadow.patching import FunctionPatches
 
 OWN_PREFIX = "syncscope"
 
@@ -18,7 +18,7 @@ _hooked = False
 
 
 def install(
-    machine: Machine, patches: Patches, enter: Callable[[], None], leave: Callable[[], None]
+    machine: Machine, patches: FunctionPatches, enter: Callable[[], None], leave: Callable[[], None]
 ) -> None:
     """Let threads that start from now on run `enter` first and `leave` last.
 

@@ -15,7 +15,7 @@ import torch
 from syncscope.shadow.effects import Effect
 from syncscope.shadow.marks import UNCLAIMED, Mark, gpu_of, mark_of, set_mark
 from syncscope.shadow.operators import tensors_in
-from syncscope.shadow.patching import Patches
+from syncscope.shadow.patching import FunctionPatches
 from syncscope.shadow.tensor_api import TensorApi, as_device, tensor_types
 
 _CPU = torch.device("cpu")
@@ -140,7 +140,7 @@ def set_mark_if_plain(tensor: torch.Tensor, machine: Any, pinned: bool) -> None:
         set_mark(tensor, machine.host_mark(pinned, depth=3))
 
 
-def install(tensor_api: TensorApi, patches: Patches) -> None:
+def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
     """Replace functions of `torch` and the legacy constructors of `torch.cuda`."""
     api = TorchApi(tensor_api)
     patches.put_function(torch, "tensor", api.tensor)

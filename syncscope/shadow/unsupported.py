@@ -11,7 +11,7 @@ import torch
 
 from syncscope.errors import ShadowUnsupportedError
 from syncscope.shadow.machine import Machine
-from syncscope.shadow.patching import Patches
+from syncscope.shadow.patching import FunctionPatches
 
 _ADVICE = "the shadow GPU cannot run it; record this program on a machine with a GPU"
 
@@ -21,7 +21,7 @@ def refuse(what: str) -> NoReturn:
     raise ShadowUnsupportedError(f"{what}: {_ADVICE}")
 
 
-def install(machine: Machine, patches: Patches) -> None:
+def install(machine: Machine, patches: FunctionPatches) -> None:
     """Replace compilers by what can be done without a GPU."""
 
     def compile_(model: Any = None, **kwargs: Any) -> Any:
@@ -50,7 +50,7 @@ def install(machine: Machine, patches: Patches) -> None:
     _refuse_extensions(patches)
 
 
-def _refuse_triton(patches: Patches) -> None:
+def _refuse_triton(patches: FunctionPatches) -> None:
     """Also for a program that imports Triton later on; CPU builds of PyTorch come without it."""
     try:
         installed = importlib.util.find_spec("triton") is not None
@@ -67,7 +67,7 @@ def _refuse_triton(patches: Patches) -> None:
     patches.put(jit.JITFunction, "run", run)
 
 
-def _refuse_extensions(patches: Patches) -> None:
+def _refuse_extensions(patches: FunctionPatches) -> None:
     extensions = sys.modules.get("torch.utils.cpp_extension")
     if extensions is None:
         import torch.utils.cpp_extension

@@ -17,7 +17,7 @@ class Patches:
     def __init__(self) -> None:
         self._done: list[tuple[Any, str, Any, Any]] = []
 
-    def set(self, owner: Any, name: str, value: Any) -> None:
+    def put(self, owner: Any, name: str, value: Any) -> None:
         """Replace `owner.name`; remembers whether the owner itself held the attribute."""
         held = vars(owner).get(name, _ABSENT)
         setattr(owner, name, value)
