@@ -23,7 +23,8 @@ def _state() -> dict[str, Any]:
     state: dict[str, Any] = {
         # hypothesis leaves a callback of its own there at its first use
         "gc": [c for c in gc.callbacks if not c.__module__.startswith("hypothesis")],
-        "filters": list(warnings.filters),
+        # only ours: modules that a test imports for the first time may add filters of theirs
+        "filters": [entry for entry in warnings.filters if "synchronizing" in str(entry[1])],
         "showwarning": (warnings.showwarning, warnings._showwarnmsg),  # type: ignore[attr-defined]
         "threads": {t.name for t in threading.enumerate() if t.name.startswith("syncscope")},
         "meta_path": list(sys.meta_path),

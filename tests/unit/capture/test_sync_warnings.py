@@ -113,6 +113,16 @@ def test_error_mode_reaches_torch_and_default_keeps_us_watching(
     assert torch._C._cuda_get_sync_debug_mode() == 0
 
 
+def test_stopping_leaves_the_filters_as_they_were(mode: Mode) -> None:
+    before = list(warnings.filters)
+    rows = Rows()
+    collector = SyncWarnings(CaptureContext(rows, StackTable()))  # type: ignore[arg-type]
+    collector.start()
+    assert list(warnings.filters) != before
+    collector.stop()
+    assert list(warnings.filters) == before
+
+
 def test_stopping_gives_the_program_its_own_mode(mode: Mode) -> None:
     mode.value = 2
     rows = Rows()
