@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 
 import typer
@@ -14,6 +15,8 @@ from syncscope.cli.run_command import run
 from syncscope.cli.show_command import show
 from syncscope.errors import SyncscopeError
 from syncscope.version import __version__
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,3 +57,8 @@ def main() -> None:
     except SyncscopeError as error:
         say(str(error))
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        say(f"the output cannot be written: {error.strerror}")
+        sys.exit(1)

@@ -84,8 +84,8 @@ def _record(program: list[str], module: bool, output: Path | None, options: Reco
     recorder = open_recorder(output or next_folder(stem), options)
     problems: list[str] = []
     waiting = TorchImport(lambda: _begin(recorder, problems))
+    pid, import_path, finders = os.getpid(), list(sys.path), list(sys.meta_path)
     waiting.start()
-    pid, import_path = os.getpid(), list(sys.path)
     code = 1
     try:
         code = run_module(target, args) if module else run_script(target, args)
@@ -96,10 +96,14 @@ def _record(program: list[str], module: bool, output: Path | None, options: Reco
         if os.getpid() == pid:
             # An alarm that the program left behind would have ended with the program.
             signal.setitimer(signal.ITIMER_REAL, 0)
-        close_recorder(recorder, code, exiting=True)
+        try:
+            close_recorder(recorder, code, exiting=True)
+        except KeyboardInterrupt:  # the program had ended: this is not its exit code
+            problems.append("interrupted while the recording was closed")
     if os.getpid() == pid:  # a child that the program forked has nothing to tell
         _flush_output()
-        sys.path[:] = import_path  # the program's folder may hold a `plotly.py` of its own
+        # The program's folder may hold a `plotly.py` of its own, and it may have emptied both.
+        sys.path[:], sys.meta_path[:] = import_path, finders
         with real_stderr():
             _conclude(recorder, problems)
     return code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
+import threading
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from syncscope.records import Summary
 
 _active: list[Recorder] = []
+_opening = threading.Lock()
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -71,11 +73,11 @@ class record(contextlib.ContextDecorator):
     """Record what the enclosed code makes the host wait for.
 
     Use as `with syncscope.record("runs/a", warmup=5) as run:` or as a decorator, which
-    records each call into a folder of its own (`a`, `a-1`, `a-2` ...). `folder` defaults to a new one below
-    syncscope-runs. `warmup` steps are skipped, then `steps` recorded (None: to the end).
-    `device` is auto, cuda or shadow. After the block `run.summary()` and `run.report()`
-    work. Exceptions pass through; nothing stays patched. Raises UsageError when another
-    recording is open in this process, or the folder is in use.
+    records each call into a folder of its own (`a`, `a-1`, `a-2` ...). `folder` defaults to
+    a new one below syncscope-runs. `warmup` steps are skipped, then `steps` recorded (None:
+    to the end). `device` is auto, cuda or shadow. After the block `run.summary()` and
+    `run.report()` work. Exceptions pass through; nothing stays patched. Raises UsageError when
+    another recording is open in this process, or the folder is in use.
     """
 
     def __init__(
@@ -148,20 +150,21 @@ class record(contextlib.ContextDecorator):
 
 def step() -> None:
     """Mark the end of a step. Outside a recording it does nothing, and costs 0.1 us."""
-    if _active:
-        _active[-1].mark_step()
+    for recorder in _active:  # one at most; another thread may close it meanwhile
+        recorder.mark_step()
 
 
 def open_recorder(folder: Path, options: RecordOptions) -> Recorder:
     """Make the recorder that `step` talks to. Raises UsageError if there is one already."""
-    if _active:
-        raise UsageError(
-            f"a recording into {_active[-1].folder} is open; one process records one at a time"
-        )
     from syncscope.recorder import Recorder
 
-    recorder = Recorder(folder, options)
-    _active.append(recorder)
+    with _opening:  # threads may open recordings at the same time
+        if _active:
+            raise UsageError(
+                f"a recording into {_active[-1].folder} is open; one process records one at a time"
+            )
+        recorder = Recorder(folder, options)
+        _active.append(recorder)
     return recorder
 
 

@@ -19,6 +19,8 @@ from syncscope.callsite import owner_of
 from syncscope.errors import ShadowUnsupportedError, SyncscopeError, UsageError
 
 INTERRUPTED = -int(signal.SIGINT)
+_RAISED_BY_TORCH = (RuntimeError, ValueError, IndexError, SyntaxError, KeyboardInterrupt)
+"""What an operator may raise below the shadow GPU's frames (SyntaxError: the program's own)."""
 
 
 class CannotBegin(BaseException):
@@ -164,10 +166,40 @@ def _print_exception(error: BaseException, code: int) -> int:
 
 
 def _drop_own_frames(error: BaseException) -> None:
-    trace = error.__traceback__
-    while trace is not None and owner_of(trace.tb_frame.f_code.co_filename) == "syncscope":
-        trace = trace.tb_next
-    error.__traceback__ = trace
+    """Take syncscope's frames out of the tracebacks of an exception and of those chained to it.
+
+    The runner's are the outermost, the shadow GPU's stand where on a real one C++ would.
+    """
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        waiting += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            waiting += one.exceptions
+        _unlink_own_frames(one)
+
+
+def _unlink_own_frames(error: BaseException) -> None:
+    entries = []
+    entry = error.__traceback__
+    while entry is not None:
+        entries.append(entry)
+        entry = entry.tb_next
+    own = [owner_of(entry.tb_frame.f_code.co_filename) == "syncscope" for entry in entries]
+    if own and own[-1] and not isinstance(error, _RAISED_BY_TORCH):
+        # An error in syncscope itself: keep where, but not how the program was started.
+        kept = entries[own.index(False) if False in own else 0 :]
+    else:
+        kept = [entry for entry, ours in zip(entries, own, strict=True) if not ours]
+    following = None
+    for entry in reversed(kept):
+        entry.tb_next = following
+        following = entry
+    error.__traceback__ = following
 
 
 def _join_threads() -> None:

@@ -6,15 +6,20 @@ manifest says so.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
+import signal
+import threading
 import time
 import traceback
 import uuid
 import weakref
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from syncscope.callsite import StackTable, owner_of
@@ -53,6 +58,33 @@ def _abandon_in_child() -> None:
 
 # A hook that cannot be taken back again: so there is one for all recorders.
 os.register_at_fork(after_in_child=_abandon_in_child)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let a Ctrl-C wait until the block is over; a second one does not wait.
+
+    An interrupt in the middle of installing or unwinding would leave the program patched.
+    """
+    arrived = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal arrived
+        if arrived:
+            raise KeyboardInterrupt
+        arrived = True
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is interrupted, and only it may set handlers
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if arrived:
+            signal.raise_signal(signal.SIGINT)
 
 
 class Recorder:
@@ -97,6 +129,7 @@ class Recorder:
         """Where the recording is."""
         return self.writer.folder
 
+    @_uninterrupted()
     def start(self) -> None:
         """Install the collectors. Raises UsageError when the device asked for is not there."""
         import torch
@@ -122,8 +155,11 @@ class Recorder:
         self._publish()
         self._overhead["start_s"] = time.perf_counter() - began
 
+    @_uninterrupted()
     def stop(self, exit_code: int = 0, exception: str = "", *, exiting: bool = False) -> None:
-        """Unwind everything, close the recording. Never raises; runs in the owner only.
+        """Unwind everything, close the recording. Runs in the owner only.
+
+        Raises nothing but KeyboardInterrupt, once all is done.
 
         `exiting`: the process ends right after, as under `syncscope run`.
         """

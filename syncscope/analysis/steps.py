@@ -18,6 +18,8 @@ def step_marks(marks: pd.DataFrame, windows: tuple[Ints, Ints]) -> Ints:
     of their own ("Adam#1"); the one that steps most often makes the steps (the first seen
     of those that tie), on the thread that steps it most often.
     """
+    if not len(windows[0]):
+        return np.empty(0, dtype=np.int64)
     for source in _SOURCES:
         chosen = marks[marks["source"] == source].sort_values("time_ns", kind="stable")
         if not len(chosen):

@@ -248,7 +248,7 @@ def _devices(metadata: TraceMetadata, kept: TraceContents) -> tuple[Device, ...]
     names = {
         device["id"]: str(device["name"])
         for device in listed
-        if isinstance(device, dict) and {"id", "name"} <= device.keys()
+        if isinstance(device, dict) and isinstance(device.get("id"), int) and "name" in device
     }
     # under HIP the listed ids are those before, the events' those after device masking
     common = next(iter(names.values())) if len(set(names.values())) == 1 else ""

@@ -151,7 +151,7 @@ def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
         patches.wrap(torch, name, lambda original: _sparse(api, original))
     patches.wrap(torch, "from_dlpack", lambda original: _from_dlpack(api, original))
     for name, dtype in tensor_types().items():
-        patches.put(torch.cuda, name, _constructor(api, dtype))
+        patches.put(torch.cuda, name, _tensor_type(api, name, dtype))
     patches.wrap(torch, "ctc_loss", lambda original: _ctc_loss(api, original))
     patches.wrap(torch._C._nn, "one_hot", lambda original: _one_hot(api, original))
     patches.wrap(
@@ -265,15 +265,27 @@ def _from_dlpack(api: TorchApi, original: Callable[..., Any]) -> Callable[..., A
     return convert
 
 
-def _constructor(api: TorchApi, dtype: torch.dtype) -> Callable[..., Any]:
-    """`torch.cuda.FloatTensor(...)`: sizes make an uninitialized tensor, a sequence its values."""
+class _TensorType(type):
+    """Types such as `torch.cuda.FloatTensor`: for `isinstance` and `Tensor.type`, and callable."""
 
-    def construct(*args: Any) -> torch.Tensor:
+    api: TorchApi
+    dtype: torch.dtype
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if not isinstance(instance, torch.Tensor) or gpu_of(instance) < 0:
+            return False
+        return instance.dtype == cls.dtype and instance.layout == torch.strided
+
+    def __call__(cls, *args: Any) -> torch.Tensor:
+        """Sizes make an uninitialized tensor, a sequence its values."""
         if len(args) == 1 and not isinstance(args[0], int):
-            return api.tensor(args[0], dtype=dtype, device="cuda")
-        return torch.empty(*(args or (0,)), dtype=dtype, device="cuda")
+            return cls.api.tensor(args[0], dtype=cls.dtype, device="cuda")
+        return torch.empty(*(args or (0,)), dtype=cls.dtype, device="cuda")
 
-    return construct
+
+def _tensor_type(api: TorchApi, name: str, dtype: torch.dtype) -> _TensorType:
+    """The stand-in for `torch.cuda.<name>`."""
+    return _TensorType(name, (), {"__module__": "torch.cuda", "api": api, "dtype": dtype})
 
 
 def group_by_device_and_dtype(

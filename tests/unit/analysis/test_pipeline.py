@@ -99,3 +99,10 @@ def test_one_kernel_is_enough(builder: Any, length: int) -> None:
     builder.kernel(10 * US, 20 * US, 20 * US + length)
     (gpu,) = analyze(builder.build()).summary.gpu
     assert (gpu.busy_ns, gpu.idle_ns) == (length, MS - length)
+
+
+def test_a_mark_in_a_window_of_no_length_is_no_step(builder: Any) -> None:
+    builder.window(5, 5)
+    builder.mark(5)
+    summary = analyze(builder.build()).summary
+    assert (summary.run.steps, summary.run.window_ns, summary.sites) == (0, 0, ())
