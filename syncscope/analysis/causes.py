@@ -52,9 +52,14 @@ def _told_cause(finding: Finding) -> str:
 
 
 def _may_be_made_on_device(finding: Finding) -> bool:
-    origin = finding.group.origin
-    pinned = finding.group.memory == "pinned" or "pin_memory" in origin.frame.expression
-    return not pinned and (origin.owner == "user" or not origin.known)
+    origin, place = finding.group.origin, finding.group.place.frame
+    if finding.group.memory == "pinned" or "pin_memory" in origin.frame.expression:
+        return False
+    if not origin.known:
+        return True
+    # What another function made may be data, kept on the host on purpose and moved in batches.
+    here = (origin.frame.file, origin.frame.function) == (place.file, place.function)
+    return origin.owner == "user" and here
 
 
 def _always(text: str) -> Callable[[Finding], str]:

@@ -171,6 +171,16 @@ def test_a_pinned_source_was_not_made_on_the_host_by_mistake() -> None:
     assert advice("d = staging.to(d)", "staging.to(d)", **known)[0] == "missing_non_blocking"
 
 
+@pytest.mark.parametrize(
+    ("function", "cause"), [("main", "created_on_host"), ("make_data", "pageable_batch")]
+)
+def test_data_that_another_function_made_is_a_batch(function: str, cause: str) -> None:
+    frame = Frame(1, "case.py", function, 2, 2, -1, -1, "torch.rand(9)", "user")
+    origin = Place(frame, (), (frame,), "user")
+    known = UPLOAD | {"hook_cause": "created_on_host", "op": "Tensor.to", "origin": origin}
+    assert advice("y = data[i].to(d)", "data[i].to(d)", **known)[0] == cause
+
+
 def test_a_cause_that_nobody_knows_does_not_stop_the_rules() -> None:
     assert advice("y = x.item()", "x.item()", hook_cause="no such cause")[0] == "scalar_readback"
 
