@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from syncscope.shadow import clock, transfers
+from syncscope.shadow.effects import Effect
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.marks import UNCLAIMED, Mark, gpu_of, mark_of, set_mark
 
@@ -63,8 +64,6 @@ def copy_(machine: Machine, func: Any, compute: Handler) -> Handler:
                 cause=cause,
             )
             return result
-        if to is not None and to.flight is not None:
-            machine.check_write(to, "aten::copy_")
         result = op(*args, **kwargs)
         transfers.download(
             machine, source, target, there, non_blocking=non_blocking, op="aten::copy_"
@@ -92,7 +91,7 @@ def index(machine: Machine, func: Any, compute: Handler) -> Handler:
             if item is None or gpu_of(item) >= 0:
                 continue
             if mark_of(item) is not UNCLAIMED:
-                _upload_operand(machine, item, device, full_name, "host_index")
+                _upload_index(machine, item, device, full_name)
         if len(args) > 2 and gpu_of(args[2]) < 0 and mark_of(args[2]) is not UNCLAIMED:
             if args[2].dim():
                 machine.mixed(device, -1)
@@ -105,9 +104,38 @@ def index(machine: Machine, func: Any, compute: Handler) -> Handler:
 
 
 def is_masked_fill(indices: Any) -> bool:
-    """One boolean mask among full slices: PyTorch fills under the mask and counts nothing."""
+    """One boolean mask on the GPU among full slices: filled under the mask, nothing counted."""
     given = [item for item in indices if item is not None]
-    return len(given) == 1 and given[0].dtype in (torch.bool, torch.uint8)
+    mask = given[0] if len(given) == 1 else None
+    return mask is not None and mask.dtype in (torch.bool, torch.uint8) and gpu_of(mask) >= 0
+
+
+def _upload_index(machine: Machine, index: torch.Tensor, device: int, op: str) -> None:
+    """Masks become indices on the host, which are then copied without a wait."""
+    if index.dtype not in (torch.bool, torch.uint8):
+        _upload_operand(machine, index, device, op, "host_index")
+        return
+    found = index.nonzero()
+    transfers.upload(machine, found, found, device, non_blocking=True, op=op, cause="host_index")
+
+
+def fill(machine: Machine, func: Any, compute: Handler) -> Handler:
+    """A host tensor filled with a number on the GPU, which is read back."""
+    if func._overloadname != "Tensor":
+        return compute
+    op, name = func._op, func.name()
+
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        target, value = args
+        device, mark = gpu_of(value), mark_of(target)
+        if device < 0 or mark is UNCLAIMED or gpu_of(target) >= 0:
+            return compute(args, kwargs)
+        machine.apply(device, (Effect("d2h", value.element_size()),), name, "scalar_readback")
+        if mark is not None and func._schema.name == "aten::fill_":
+            machine.check_host(target, mark, name, writes=True)
+        return op(*args, **kwargs)
+
+    return run
 
 
 def _upload_operand(

@@ -17,8 +17,16 @@ from syncscope.recording.tables import BlockingRow, TransferRow, UnmodelledRow
 from syncscope.shadow.allocator import Allocator, OutOfMemoryError, Stall
 from syncscope.shadow.effects import Effect
 from syncscope.shadow.gpus import GpuModel
-from syncscope.shadow.marks import ATTRIBUTE, NO_STORAGE, PLAIN, GpuMark, Mark, storage_of
-from syncscope.shadow.streams import DEFAULT_STREAM
+from syncscope.shadow.marks import (
+    ATTRIBUTE,
+    NO_STORAGE,
+    PLAIN,
+    GpuMark,
+    Mark,
+    span_of,
+    storage_of,
+)
+from syncscope.shadow.streams import DEFAULT_STREAM, StreamState
 from syncscope.shadow.timeline import Timeline
 
 CAPTURE_ERROR = (
@@ -225,27 +233,45 @@ class Machine:
         """The host touches memory that a copy may still be working on."""
         self.add_blocking(self.timeline.now(), op, "unsafe_readback", kind="race", depth=2)
 
-    def check_read(self, mark: Any, op: str) -> None:
-        """The host reads memory with this mark."""
-        flight = mark.flight
-        if flight is None:
-            return
-        direction, stream, number = flight
-        if stream.known >= number:
-            mark.flight = None
-        elif direction == "d2h":
-            self.race(op)
+    def depart(self, tensor: torch.Tensor, mark: Mark, copy: tuple[str, StreamState, int]) -> None:
+        """A copy that nobody waits for reads or writes this part of host memory."""
+        direction, stream, number = copy
+        start, end = span_of(tensor)
+        kept = [
+            flight
+            for flight in mark.flights
+            if flight[1].known < flight[2]
+            and (flight[:2] != (direction, stream) or flight[3] < start or flight[4] > end)
+        ]
+        mark.flights = (*kept, (direction, stream, number, start, end))
 
-    def check_write(self, mark: Any, op: str) -> None:
-        """The host writes memory with this mark."""
-        flight = mark.flight
-        if flight is None:
+    def check_host(self, tensor: torch.Tensor, mark: Any, op: str, writes: bool) -> None:
+        """The host reads or writes this part of memory with this mark."""
+        if mark.flights:
+            self._check(tensor, mark, op, writes, None)
+
+    def check_copy(
+        self, tensor: torch.Tensor, mark: Any, op: str, stream: StreamState, writes: bool
+    ) -> None:
+        """A copy on a stream does; what the stream itself has done before is over by then."""
+        if isinstance(mark, Mark) and mark.flights:
+            self._check(tensor, mark, op, writes, stream)
+
+    def _check(
+        self, tensor: torch.Tensor, mark: Mark, op: str, writes: bool, by: StreamState | None
+    ) -> None:
+        mark.flights = tuple(flight for flight in mark.flights if flight[1].known < flight[2])
+        if not mark.flights:
             return
-        _direction, stream, number = flight
-        if stream.known >= number:
-            mark.flight = None
-        else:
+        start, end = span_of(tensor)
+        for direction, stream, number, first, last in mark.flights:
+            apart = end <= first or last <= start or start == end
+            if apart or (direction == "h2d" and not writes):
+                continue
+            if by is not None and (stream is by or by.after.get(stream, 0) >= number):
+                continue
             self.race(op)
+            return
 
     def host_mark(self, pinned: bool = False, depth: int = 1) -> Mark:
         """A mark for host memory that is being made now."""

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from syncscope.shadow.allocator import Block
+from syncscope.shadow.streams import StreamState
 
 storage_of = torch._C.TensorBase.untyped_storage
 true_device = torch._C.TensorBase.device.__get__
@@ -30,17 +31,17 @@ NO_STORAGE = (NotImplementedError, RuntimeError)
 class Mark:
     """On host memory: `gpu` is -1. `pinned`; `origin` is the stack that made it, or -1.
 
-    `flight` tells of an asynchronous copy that reads or writes this memory:
-    ("d2h" or "h2d", stream, number of the copy on it).
+    `flights` tell of asynchronous copies that read or write this memory:
+    ("d2h" or "h2d", stream, number of the copy on it, first byte, byte after the last).
     """
 
-    __slots__ = ("__weakref__", "flight", "gpu", "origin", "pinned")
+    __slots__ = ("__weakref__", "flights", "gpu", "origin", "pinned")
 
     def __init__(self, pinned: bool = False, origin: int = -1) -> None:
         self.gpu = -1
         self.pinned = pinned
         self.origin = origin
-        self.flight: Any = None
+        self.flights: tuple[tuple[str, StreamState, int, int, int], ...] = ()
 
 
 class GpuMark:
@@ -91,6 +92,19 @@ def set_mark(tensor: torch.Tensor, mark: Any) -> None:
             storage_of(tensor)._syncscope_mark = mark  # type: ignore[attr-defined]
         except NO_STORAGE:
             tensor.__dict__[ATTRIBUTE] = mark
+
+
+def span_of(tensor: torch.Tensor) -> tuple[int, int]:
+    """First byte of a tensor in its storage, and the byte after its last."""
+    if tensor.layout is not torch.strided:
+        return 0, 1 << 62
+    with torch._C.DisableTorchFunctionSubclass():
+        size = tensor.element_size()
+        start = int(tensor.storage_offset()) * size
+        if not tensor.numel():
+            return start, start
+        pairs = zip(tensor.size(), tensor.stride(), strict=True)
+        return start, start + size * int(1 + sum((count - 1) * step for count, step in pairs))
 
 
 def gpu_of(tensor: torch.Tensor) -> int:

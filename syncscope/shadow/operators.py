@@ -138,9 +138,10 @@ def returns_fresh(func: Any) -> bool:
 class Operands:
     """Where the tensors of a call live."""
 
-    __slots__ = ("device", "flight", "host", "size", "unclaimed")
+    __slots__ = ("complex", "device", "flight", "host", "size", "unclaimed")
 
     def __init__(self) -> None:
+        self.complex = False
         self.device = -1
         self.size = 0
         """Bytes of those on the GPU."""
@@ -159,6 +160,8 @@ class Operands:
                     self._see_tensor(machine, item)
 
     def _see_tensor(self, machine: Machine, tensor: torch.Tensor) -> None:
+        if tensor.is_complex():
+            self.complex = True
         mark = mark_of(tensor)
         if mark is None:
             if tensor.dim():
@@ -174,7 +177,7 @@ class Operands:
         elif index == -1:
             if tensor.dim():
                 self.host = tensor
-            if mark.flight is not None:
+            if mark.flights:
                 self.flight = True
         else:
             self.unclaimed = True
@@ -196,6 +199,8 @@ class Operators:
             "aten::is_pinned": lambda func: copying.is_pinned,
             "aten::_pin_memory": lambda func: copying.pin_memory(machine),
             "aten::record_stream": lambda func: copying.nothing,
+            "aten::fill": lambda func: copying.fill(machine, func, self.compute(func)),
+            "aten::fill_": lambda func: copying.fill(machine, func, self.compute(func)),
             "c10d::barrier": lambda func: copying.barrier(machine, func),
         }
         for name in INDEXING:
@@ -225,6 +230,7 @@ class Operators:
         op = func._op
         machine = self.machine
         thread = machine.thread
+        apply_rules = self._rules(func)
 
         def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             result = op(*args, **kwargs)
@@ -235,17 +241,18 @@ class Operators:
                     for tensor in tensors_in((result,)):
                         if mark_of(tensor) is None:
                             machine.place(tensor, device)
+                    apply_rules(args, kwargs, result, device)
             return result
 
         return run
 
     def factory(self, func: Any) -> Handler:
         """Makes a tensor from sizes and values, perhaps like another tensor."""
-        op = func._op
+        op, name = func._op, func._schema.name
         machine = self.machine
-        name = func._schema.name
         compute = self.compute(func)
         kernel = name not in NO_KERNEL
+        apply_rules = self._rules(func)
         zero = name in ("aten::zeros", "aten::zeros_like", "aten::new_zeros")
 
         def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -262,6 +269,7 @@ class Operators:
                 machine.timeline.thread.now += clock.VIEW_NS
                 if kernel:
                     machine.fill(name, index, result, zero)
+                apply_rules(args, kwargs, result, index)
                 return result
             if like and (device is None or "pin_memory" not in kwargs):
                 return compute(args, kwargs)
@@ -270,6 +278,7 @@ class Operators:
             return host(args, kwargs)
 
         names = {argument.name for argument in func._schema.arguments}
+        sparse = name == "aten::_sparse_coo_tensor_with_dims_and_tensors"
 
         def host(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             pinned = kwargs.get("pin_memory")
@@ -277,6 +286,8 @@ class Operators:
                 kwargs = {**kwargs, "pin_memory": False}
             result = op(*args, **kwargs)
             machine.thread.now += clock.HOST_OP_NS
+            if sparse and join_parts(machine, args, result):
+                return result
             if "device" in kwargs and "pin_memory" not in kwargs and "pin_memory" in names:
                 set_mark(result, UNCLAIMED)
             else:
@@ -306,7 +317,7 @@ class Operators:
                     if mark is None:
                         return general(args, kwargs)
                     index = mark.gpu
-                    if index < 0 or (device >= 0 and index != device):
+                    if index < 0 or (device >= 0 and index != device) or value.is_complex():
                         return general(args, kwargs)
                     device = index
                     size += value.nbytes
@@ -332,17 +343,23 @@ class Operators:
                 operands.see(machine, value)
             device = operands.device
             if device < 0:
+                if operands.complex:
+                    return resolving(on_host, args, kwargs, operands)
                 return on_host(args, kwargs, operands)
             if operands.host is not None and strict and not machine.thread.lenient:
                 machine.mixed(device, -1)
             if operands.unclaimed:
                 claim(machine, args, device)
+            if operands.complex:
+                return resolving(on_gpu, args, kwargs, device, operands.size)
             return on_gpu(args, kwargs, device, operands.size)
 
         return run
 
     def _on_gpu(self, func: Any) -> Callable[[tuple[Any, ...], dict[str, Any], int, int], Any]:
         op = func._op
+        if func._schema.name == "aten::_linalg_svd":
+            op = _without_driver(op)
         machine = self.machine
         timeline = machine.timeline
         roofline = timeline.roofline
@@ -388,6 +405,19 @@ class Operators:
 
         return run
 
+    def _rules(self, func: Any) -> Callable[..., None]:
+        """What applies an overload's rules after (args, kwargs, result, device)."""
+        effects_of = self._effects(func)
+        machine, name, cause = self.machine, func.name(), cause_of(func._schema.name)
+
+        def apply(args: Any, kwargs: Any, result: Any, device: int) -> None:
+            if effects_of is not None:
+                effects = effects_of(func, args, kwargs, result, _lives_on_gpu)
+                if effects:
+                    machine.apply(device, effects, name, cause)
+
+        return apply
+
     def _effects(self, func: Any) -> EffectsOf | None:
         """The rules for an overload; None if there are none."""
         if not self.has_rule(func):
@@ -432,6 +462,34 @@ class Operators:
 
 
 _CPU = torch.device("cpu")
+_LAZY_KEYS = (torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative)
+
+
+def resolving(compute: Callable[..., Any], *args: Any) -> Any:
+    """Compute with lazy conjugation and negation, which PyTorch excludes in dispatch modes.
+
+    Without them, operators that call others on conjugated views get wrong numbers.
+    """
+    excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
+    exclude = torch._C._dispatch_tls_set_dispatch_key_excluded
+    before = [excluded(key) for key in _LAZY_KEYS]
+    for key in _LAZY_KEYS:
+        exclude(key, False)
+    try:
+        return compute(*args)
+    finally:
+        for key, value in zip(_LAZY_KEYS, before, strict=True):
+            exclude(key, value)
+
+
+def _without_driver(op: Any) -> Callable[..., Any]:
+    """The CPU refuses the keyword that chooses cuSOLVER's routine."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("driver", None)
+        return op(*args, **kwargs)
+
+    return run
 
 
 def _plain(func: Any) -> Handler:
@@ -455,6 +513,14 @@ def place_results(machine: Machine, name: str, result: Any, device: int) -> int:
         for tensor in tensors_in((item,)):
             size += machine.place(tensor, device)
     return size
+
+
+def join_parts(machine: Machine, args: tuple[Any, ...], result: torch.Tensor) -> bool:
+    """Put a sparse tensor on the GPU that its parts live on, if they do."""
+    device = max((gpu_of(tensor) for tensor in tensors_in(args)), default=-1)
+    if device >= 0:
+        machine.place(result, device)
+    return device >= 0
 
 
 def dtype_of(args: tuple[Any, ...]) -> torch.dtype:
@@ -503,9 +569,5 @@ def check_flights(machine: Machine, args: tuple[Any, ...], written: list[int], n
     for index, value in enumerate(args):
         for tensor in tensors_in((value,)):
             mark = mark_of(tensor)
-            if mark is None or mark.gpu != -1 or mark.flight is None:
-                continue
-            if index in written:
-                machine.check_write(mark, name)
-            else:
-                machine.check_read(mark, name)
+            if mark is not None and mark.gpu == -1:
+                machine.check_host(tensor, mark, name, writes=index in written)

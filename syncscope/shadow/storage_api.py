@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from syncscope.shadow import transfers
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.patching import FunctionPatches
 from syncscope.shadow.tensor_api import TensorApi, as_device
@@ -58,7 +60,22 @@ def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
             storage, as_device(device), non_blocking
         ),
     )
+    patches.put(cls, "_write_file", _writing(machine, cls._write_file, gpu))
     patches.put(cls, "clone", lambda storage: _clone(machine, storage, gpu(storage)))
+
+
+def _writing(machine: Machine, original: Any, gpu: Callable[[Any], int]) -> Callable[..., Any]:
+    """Pickling copies the bytes to the host."""
+
+    def write_file(storage: Any, *args: Any) -> Any:
+        index = gpu(storage)
+        if index >= 0:
+            content = _bytes_of(storage)
+            op = "UntypedStorage._write_file"
+            transfers.download(machine, content, None, index, non_blocking=False, op=op)
+        return original(storage, *args)
+
+    return write_file
 
 
 def _bytes_of(storage: Any) -> torch.Tensor:

@@ -147,7 +147,7 @@ class TensorApi:
                     raise TypeError(_NUMPY_ERROR.format(device=self.machine.devices[mark.gpu]))
                 tensor = tensor.detach().cpu()
             elif mark.gpu == -1:
-                self.machine.check_read(mark, "Tensor.numpy")
+                self.machine.check_host(tensor, mark, "Tensor.numpy", writes=False)
         return _Base.numpy(tensor, force=force)
 
     def tolist(self, tensor: torch.Tensor) -> Any:
@@ -164,7 +164,7 @@ class TensorApi:
                     op="Tensor.tolist",
                 )
             elif mark.gpu == -1:
-                self.machine.check_read(mark, "Tensor.tolist")
+                self.machine.check_host(tensor, mark, "Tensor.tolist", writes=False)
         return _Base.tolist(tensor)
 
     def pin_memory(self, tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
@@ -290,9 +290,14 @@ def install(machine: Machine, patches: FunctionPatches) -> TensorApi:
         return torch.tensor(data, **kwargs)
 
     def new(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        device = kwargs.pop("device", None) or tensor.device
+        device = as_device(kwargs.pop("device", None) or tensor.device)
+        if device.type != "cuda" or (args and isinstance(args[0], torch.Tensor)):
+            return _Base.new(tensor, *args, **kwargs)
+        if not args or isinstance(args[0], (int, torch.Size)):
+            size = kwargs.get("size", args or (0,))
+            return torch.empty(*size, dtype=tensor.dtype, device=device)
         made = _Base.new(tensor, *args, **kwargs)
-        return made if torch.device(device).type == "cpu" else made.to(device)
+        return api.move(made, api.index(device), "Tensor.new", cause="literal_upload")
 
     patches.put(cls, "type_as", _method("type_as", _Base.type_as, type_as))
     patches.put(cls, "new_tensor", _method("new_tensor", _Base.new_tensor, new_tensor))

@@ -152,8 +152,12 @@ def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
     patches.wrap(torch, "from_dlpack", lambda original: _from_dlpack(api, original))
     for name, dtype in tensor_types().items():
         patches.put(torch.cuda, name, _tensor_type(api, name, dtype))
+    for name in ("cov", "corrcoef"):
+        patches.wrap(torch, name, lambda original: _covariance(api, original))
+        patches.wrap(torch.Tensor, name, lambda original: _covariance(api, original))
     patches.wrap(torch, "ctc_loss", lambda original: _ctc_loss(api, original))
     patches.wrap(torch._C._nn, "one_hot", lambda original: _one_hot(api, original))
+    patches.wrap(torch._C._nn, "_parse_to", _parse_to)
     patches.wrap(
         torch._C,
         "_group_tensors_by_device_and_dtype",
@@ -198,7 +202,7 @@ def _sparse_checks(
         return ()
     ends = Effect("d2h", 8 * made.sparse_dim())
     if len(args) < 3 and kwargs.get("size") is None:
-        return (ends,)
+        return (ends, ends) if made._nnz() else ()
     checked = kwargs.get("check_invariants")
     if checked is None:
         checked = torch.sparse.check_sparse_tensor_invariants.is_enabled()
@@ -250,6 +254,19 @@ def _ctc_loss(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]
     return ctc_loss
 
 
+def _covariance(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
+    """It reads whether there are too few observations; with weights, the operators show it."""
+
+    def run(input: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        result: torch.Tensor = original(input, **kwargs)
+        device = gpu_of(input)
+        if device >= 0 and kwargs.get("fweights") is None and kwargs.get("aweights") is None:
+            api.machine.apply(device, (Effect("d2h", 1),), "aten::cov", "scalar_readback")
+        return result
+
+    return run
+
+
 def _from_dlpack(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
     def convert(ext_tensor: Any, *args: Any, **kwargs: Any) -> Any:
         thread = api.machine.thread
@@ -263,6 +280,19 @@ def _from_dlpack(api: TorchApi, original: Callable[..., Any]) -> Callable[..., A
         return made
 
     return convert
+
+
+def _parse_to(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For `Module.to(0)`: a torch without CUDA does not know what device a bare number is."""
+
+    def parse_to(*args: Any, **kwargs: Any) -> Any:
+        if args and type(args[0]) is int:
+            args = (as_device(args[0]), *args[1:])
+        elif type(kwargs.get("device")) is int:
+            kwargs["device"] = as_device(kwargs["device"])
+        return original(*args, **kwargs)
+
+    return parse_to
 
 
 class _TensorType(type):

@@ -75,9 +75,11 @@ def upload(
         return
     if not direct:
         machine.thread.now = start + int(size / clock.HOST_BYTES_PER_NS)
+    stream = machine.timeline.stream(device)
+    machine.check_copy(source, mark, op, stream, writes=False)
     number = machine.timeline.copy(device, "h2d", size, pinned=pinned, waits=waits)
     if pinned and non_blocking and isinstance(mark, Mark):
-        mark.flight = ("h2d", machine.timeline.stream(device), number)
+        machine.depart(source, mark, ("h2d", stream, number))
     machine.add_transfer(
         start,
         op,
@@ -120,9 +122,12 @@ def download(
     converted = target is not None and target.dtype != source.dtype
     if converted or not is_dense(source):
         machine.timeline.launch(device, "aten::copy_", machine.timeline.roofline.kernel(2 * size))
+    stream = machine.timeline.stream(device)
+    if target is not None:
+        machine.check_copy(target, mark, op, stream, writes=True)
     number = machine.timeline.copy(device, "d2h", size, pinned=pinned, waits=waits)
-    if pinned and non_blocking and isinstance(mark, Mark):
-        mark.flight = ("d2h", machine.timeline.stream(device), number)
+    if target is not None and pinned and non_blocking and isinstance(mark, Mark):
+        machine.depart(target, mark, ("d2h", stream, number))
     if not cause and source.numel() == 1:
         cause = "scalar_readback"
     machine.add_transfer(
@@ -138,25 +143,34 @@ def download(
     )
 
 
+def parts_of(source: torch.Tensor, result: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """What is copied by itself: of a COO tensor its indices and its values."""
+    if source.layout != torch.sparse_coo or result.layout != torch.sparse_coo:
+        return [(source, result)]
+    return [(source._indices(), result._indices()), (source._values(), result._values())]
+
+
 def moved(machine: Machine, source: torch.Tensor, result: torch.Tensor, move: Move) -> None:
     """Mark the result of a copy to another device, and account for the copy."""
     mark = mark_of(source)
     origin = -1 if mark is None else mark.gpu
     if move.target >= 0 and origin < 0:
         machine.place(result, move.target)
-        upload(
-            machine,
-            source,
-            result,
-            move.target,
-            non_blocking=move.non_blocking,
-            op=move.op,
-            cause=move.cause,
-        )
+        for part, copied in parts_of(source, result):
+            upload(
+                machine,
+                part,
+                copied,
+                move.target,
+                non_blocking=move.non_blocking,
+                op=move.op,
+                cause=move.cause,
+            )
     elif move.target < 0 and origin >= 0:
         if move.non_blocking:
             set_mark(result, Mark(pinned=True))
-        download(machine, source, result, origin, non_blocking=move.non_blocking, op=move.op)
+        for part, copied in parts_of(source, result):
+            download(machine, part, copied, origin, non_blocking=move.non_blocking, op=move.op)
     elif move.target >= 0:
         machine.place(result, move.target)
         machine.timeline.device_copy(origin, size_of(result))

@@ -35,5 +35,6 @@ trainer = Trainer(
     train_dataset=dataset, eval_dataset=dataset[:16], compute_metrics=accuracy,
 )  # fmt: skip
 result = trainer.train()
+metrics = trainer.evaluate()
 print(f"device {trainer.model.device.type}")
-print(f"final loss {result.training_loss:.6f} accuracy {trainer.evaluate()['eval_accuracy']:.4f}")
+print(f"final loss {result.training_loss:.6f} accuracy {metrics['eval_accuracy']:.4f}")

@@ -27,6 +27,19 @@ def test_a_tensor_answers_as_on_cuda(session: Any) -> None:
         assert view.is_cuda
 
 
+def test_legacy_types_are_types(session: Any) -> None:
+    x = torch.ones(3, device="cuda")
+    assert isinstance(x, torch.cuda.FloatTensor)
+    assert not isinstance(x, torch.cuda.HalfTensor)
+    assert not isinstance(x.cpu(), torch.cuda.FloatTensor)
+    assert x.type(torch.cuda.HalfTensor).type() == "torch.cuda.HalfTensor"
+
+
+def test_a_module_moves_to_a_gpu_by_its_number(session: Any) -> None:
+    assert torch.nn.Linear(2, 2).to(0).weight.is_cuda
+    assert torch.nn.Linear(2, 2).to(device=0, dtype=torch.half).weight.is_cuda
+
+
 def test_factories_put_tensors_where_they_are_told(session: Any) -> None:
     x = torch.ones(3, device="cuda")
     for made in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -164,6 +165,93 @@ def test_an_event_that_was_waited_for_ends_a_race(session: Any) -> None:
     session.forget()
     staging.fill_(2.0)
     assert not session.take("blocking")
+
+
+def races(session: Any) -> int:
+    return len([row for row in session.take("blocking") if row.kind == "race"])
+
+
+def test_copies_into_other_parts_of_a_buffer_do_not_race(session: Any) -> None:
+    x = torch.ones(4, device="cuda")
+    found = torch.empty(8, pin_memory=True)
+    first, done = torch.cuda.Event(), torch.cuda.Event()
+    session.forget()
+    found[:4].copy_(x, non_blocking=True)
+    first.record()
+    found[4:].copy_(x, non_blocking=True)
+    found[2:6].copy_(x, non_blocking=True)
+    assert races(session) == 0
+    first.synchronize()
+    found[:2].tolist()
+    assert races(session) == 0
+    found[6:].tolist()
+    assert races(session) == 1
+    found[3].item()
+    assert races(session) == 1
+    done.record()
+    done.synchronize()
+    found.tolist()
+    assert races(session) == 0
+
+
+def test_uploads_of_parts_of_a_buffer_leave_the_rest_alone(session: Any) -> None:
+    staging = torch.ones(8, pin_memory=True)
+    staging[:4].to("cuda", non_blocking=True)
+    staging[4:].fill_(2.0)
+    staging[:4].sum()
+    assert races(session) == 0
+    staging[3:5].fill_(3.0)
+    assert races(session) == 1
+
+
+def test_copies_of_another_stream_race_unless_it_waits(session: Any) -> None:
+    x = torch.ones(4, device="cuda")
+    found = torch.empty(4, pin_memory=True)
+    side = torch.cuda.Stream()
+    found.copy_(x, non_blocking=True)
+    with torch.cuda.stream(side):
+        found.copy_(x, non_blocking=True)
+    assert races(session) == 1
+    torch.cuda.synchronize()
+    found.copy_(x, non_blocking=True)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        found.copy_(x, non_blocking=True)
+    assert races(session) == 0
+
+
+def test_masks_on_the_host_go_up_as_indices(session: Any) -> None:
+    x = torch.zeros(4, device="cuda")
+    mask = torch.tensor([True, False, True, False])
+    session.forget()
+    x[mask]
+    (row,) = session.take("transfers")
+    assert (row.size_bytes, row.non_blocking, row.cause) == (16, True, "host_index")
+    x[mask & False]
+    assert not session.take("transfers")
+    x[mask] = 1.0
+    assert [row.cause for row in session.take("transfers")] == ["host_index", "host_scalar_assign"]
+    assert x.tolist() == [1.0, 0.0, 1.0, 0.0]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_new_pickles_and_sparse_tensors_copy_what_they_must(session: Any) -> None:
+    x = torch.ones(3, device="cuda")
+    indices = torch.tensor([[0, 1], [1, 2]], device="cuda")
+    sparse = torch.sparse_coo_tensor(indices, x[:2], (3, 3))
+    session.forget()
+    assert x.new(3).is_cuda
+    assert x.new(torch.Size([2, 3])).shape == (2, 3)
+    assert x.new().shape == (0,)
+    assert copies(session) == []
+    assert x.new([1, 2]).tolist() == [1.0, 2.0]
+    assert copies(session)[0] == ("h2d", "pageable", False, "literal_upload")
+    pickle.dumps(x)
+    assert [row[0] for row in copies(session)] == ["d2h"]
+    on_host = sparse.cpu()
+    assert [row[0] for row in copies(session)] == ["d2h"] * 2
+    assert on_host.cuda().is_cuda
+    assert [row[0] for row in copies(session)] == ["h2d"] * 2
 
 
 def test_an_event_before_the_copy_does_not_end_it(session: Any) -> None:

@@ -49,6 +49,50 @@ def test_printing_is_told_apart(session: Any) -> None:
     assert {cause for _, cause in waits} == {"print_format"}
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_factories_views_and_covariances_read_numbers_back(session: Any) -> None:
+    x = torch.tensor([1.0, 4.0], device="cuda")
+    indices = torch.tensor([[0, 1], [1, 2]], device="cuda")
+    sparse = torch.sparse_coo_tensor(indices, x, (3, 3))
+    matrix = torch.ones(3, 4, device="cuda")
+
+    def readbacks(call: Callable[[], Any]) -> int:
+        session.forget()
+        call()
+        return len([row for row in session.take("runtime") if row.kind == "memcpy"])
+
+    assert readbacks(lambda: torch.linspace(x[0], x[1], 3, device="cuda")) == 2
+    assert readbacks(lambda: sparse.select(0, 1)) == 2
+    assert readbacks(lambda: torch.cov(matrix)) == 1
+    assert readbacks(lambda: matrix.corrcoef()) == 1
+    assert readbacks(lambda: torch.sparse_coo_tensor(indices, x)) == 2
+    host = torch.zeros(3)
+    assert readbacks(lambda: host.fill_(x[1])) == 1
+    assert host.tolist() == [4.0, 4.0, 4.0]
+    assert not host.is_cuda
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_a_sparse_tensor_has_a_backward(session: Any) -> None:
+    indices = torch.tensor([[0, 1], [2, 3]], device="cuda")
+    values = torch.tensor([1.0, 2.0], device="cuda", requires_grad=True)
+    dense = torch.sparse_coo_tensor(indices, values, (5, 5)).to_dense()
+    (grad,) = torch.autograd.grad(dense.sum(), values)
+    assert grad.is_cuda
+    assert grad.tolist() == [1.0, 1.0]
+
+
+def test_complex_numbers_and_cusolver_drivers_compute(session: Any) -> None:
+    matrix = torch.tensor([[1 + 2j, 2j], [3.0, 1 - 1j], [1j, 2.0]])
+    for device in ("cpu", "cuda"):
+        inverse = torch.linalg.pinv(matrix.to(device)).cpu()
+        torch.testing.assert_close(inverse @ matrix, torch.eye(2, dtype=matrix.dtype))
+    u, s, vh = torch.linalg.svd(torch.eye(3, device="cuda"), driver="gesvd")
+    assert s.tolist() == [1.0, 1.0, 1.0]
+    assert u.is_cuda
+    assert vh.is_cuda
+
+
 def test_what_only_looks_like_a_wait_does_not_block(session: Any) -> None:
     x = torch.tensor([1.0, 2.0], device="cuda")
     session.forget()
