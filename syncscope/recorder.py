@@ -16,6 +16,7 @@ import time
 import traceback
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -115,7 +116,8 @@ class Recorder:
         self._statuses: dict[str, CollectorStatus] = {}
         self._windows: list[Window] = []
         self._open_window_ns: int | None = None
-        self._marks = 0
+        self._marks: Counter[tuple[str, str]] = Counter()
+        self._warm = options.warmup == 0
         self._step_marks: StepMarks | None = None
         self._activity: GpuActivity | None = None
         self._cuda_start: CudaStart | None = None
@@ -260,13 +262,17 @@ class Recorder:
         self._publish()
 
     def _on_step(self, source: str, name: str) -> None:
-        self._marks += 1
-        if self._marks == self.options.warmup:
+        marks = self._marks
+        marks[source, name] += 1
+        # One step may leave marks of several kinds; those that analysis will count, count here.
+        chosen = ("api", "") if marks["api", ""] else max(marks, key=marks.__getitem__)
+        if (source, name) != chosen:
+            return
+        warmup, steps = self.options.warmup, self.options.steps
+        if marks[chosen] == warmup and not self._warm:
+            self._warm = True
             self._begin_window()
-        elif (
-            self.options.steps is not None
-            and self._marks == self.options.warmup + self.options.steps
-        ):
+        elif steps is not None and marks[chosen] == warmup + steps:
             self._end_window()
 
     def _begin_window(self) -> None:

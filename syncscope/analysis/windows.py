@@ -46,9 +46,18 @@ def clipped(frame: pd.DataFrame, windows: tuple[Ints, Ints]) -> pd.DataFrame:
 
 
 def touching(starts: Ints, ends: Ints, windows: tuple[Ints, Ints]) -> Bools:
-    """Which intervals or moments have a part in a window; its last moment belongs to it."""
+    """Which intervals or moments have a part in a window.
+
+    The last moment of a window belongs to it. An interval that ends as a window begins is
+    over: the simulated clock leaves no time between a wait and the mark that follows it.
+    """
     first = np.searchsorted(windows[1], starts, side="left")
-    return first < np.searchsorted(windows[0], ends, side="right")
+    reached = np.where(
+        ends > starts,
+        np.searchsorted(windows[0], ends, side="left"),
+        np.searchsorted(windows[0], ends, side="right"),
+    )
+    return np.asarray(first < reached)
 
 
 def int64(frame: pd.DataFrame, column: str) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ from syncscope.shadow import (
 from syncscope.shadow.dispatch_mode import ShadowDispatchMode
 from syncscope.shadow.gpus import find_gpu
 from syncscope.shadow.machine import Machine
+from syncscope.shadow.marks import gpu_of
 from syncscope.shadow.operators import Operators
 from syncscope.shadow.patching import FunctionPatches
 
@@ -111,7 +113,25 @@ class ShadowGpu:
         unsupported.install(machine, patches)
         threads.install(machine, patches, self._enter_thread, self._leave_thread)
         threads.watch_forks(self)
+        self._watch_formatting()
         patches.put_aliases()
+
+    def _watch_formatting(self) -> None:
+        """Put the mode back where torch formats a tensor, which it does without any mode."""
+        original: Callable[..., str] = torch._tensor_str._str_intern
+
+        @functools.wraps(original)
+        def formatted(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> str:
+            mode = self._mode
+            if mode is None or gpu_of(tensor) < 0 or torch._C._len_torch_dispatch_stack():
+                return original(tensor, *args, **kwargs)
+            torch._C._push_on_torch_dispatch_stack(mode)
+            try:
+                return original(tensor, *args, **kwargs)
+            finally:
+                torch._C._pop_torch_dispatch_stack(None)
+
+        self._patches.put(torch._tensor_str, "_str_intern", formatted)
 
     def _enter_thread(self) -> None:
         mode = self._mode

@@ -80,6 +80,17 @@ def test_warmup_and_steps_choose_the_window(tmp_path: Path) -> None:
     assert sum(site.count for site in run.summary().sites) == 3
 
 
+def test_a_step_with_two_kinds_of_marks_counts_once(tmp_path: Path) -> None:
+    weight = torch.ones(2)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    with syncscope.record(tmp_path / "run", device="shadow", warmup=2, steps=3) as run:
+        for _ in range(10):
+            torch.ones(2, device="cuda").sum().item()
+            optimizer.step()
+            syncscope.step()
+    assert sum(site.count for site in run.summary().sites) == 3
+
+
 def test_one_process_records_one_at_a_time(tmp_path: Path) -> None:
     with syncscope.record(tmp_path / "a", device="shadow"):
         with (

@@ -49,6 +49,20 @@ def test_printing_is_told_apart(session: Any) -> None:
     assert {cause for _, cause in waits} == {"print_format"}
 
 
+def test_printing_one_number_reads_it_back(session: Any) -> None:
+    x = torch.tensor(1.5, device="cuda")
+    session.forget()
+    assert str(x) == "tensor(1.5000, device='cuda:0')"
+    assert {cause for _, cause in session.waits()} == {"print_format"}
+
+
+def test_printing_a_vector_reads_back_for_each_element(session: Any) -> None:
+    x = torch.arange(10.0, device="cuda")
+    session.forget()
+    assert str(x) == "tensor([0., 1., 2., 3., 4., 5., 6., 7., 8., 9.], device='cuda:0')"
+    assert len(session.waits()) > 10
+
+
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 def test_factories_views_and_covariances_read_numbers_back(session: Any) -> None:
     x = torch.tensor([1.0, 4.0], device="cuda")
