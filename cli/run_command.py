@@ -63,6 +63,7 @@ def run(
         shadow_gpu=shadow_gpu,
         shadow_gpus=shadow_gpus,
         keep_sources=source,
+        whole_program=True,
     )
     code = _record(program, module, output, options)
     if code < 0:

@@ -127,6 +127,9 @@ class record(contextlib.ContextDecorator):
         return fresh
 
     def __enter__(self) -> Run:
+        if _active and _active[-1].options.whole_program:
+            sys.stderr.write("syncscope: record() does nothing here: `syncscope run` records all\n")
+            return Run(_active[-1].folder)
         folder = next_folder("record") if self._folder is None else Path(self._folder)
         if self._repeats and folder.exists():
             folder = next_folder(folder.name, folder.parent)

@@ -18,3 +18,5 @@ class RecordOptions:
     shadow_gpu: str = "H200"
     shadow_gpus: int = 1
     keep_sources: bool = True
+    whole_program: bool = False
+    """Whether `syncscope run` records, and not a part of the program itself."""

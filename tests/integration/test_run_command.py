@@ -190,3 +190,18 @@ def test_torch_is_imported_by_the_program_and_not_before_it(
     ours = syncscope_command("run", path)
     assert ours.stdout.splitlines()[0] == "False"
     assert ours.stdout.split(" object")[0] == bare.stdout.split(" object")[0]
+
+
+def test_a_program_that_records_itself_runs_as_without_us(
+    tmp_path: Path, syncscope_command: Run
+) -> None:
+    text = (
+        "import torch, syncscope\n"
+        "with syncscope.record('own', device='shadow'):\n"
+        "    print(torch.ones(2, device='cuda').sum().item())\n"
+    )
+    result = syncscope_command("run", "-o", "rec", script(tmp_path, text))
+    assert (result.returncode, result.stdout) == (0, "2.0\n")
+    assert "record() does nothing here" in result.stderr
+    assert not (tmp_path / "own").exists()
+    assert len(Recording(tmp_path / "rec").table("runtime")) > 0
