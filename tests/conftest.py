@@ -27,7 +27,7 @@ def _state() -> dict[str, Any]:
         "filters": [entry for entry in warnings.filters if "synchronizing" in str(entry[1])],
         "showwarning": (warnings.showwarning, warnings._showwarnmsg),  # type: ignore[attr-defined]
         "threads": {t.name for t in threading.enumerate() if t.name.startswith("syncscope")},
-        "meta_path": list(sys.meta_path),
+        "meta_path": [f for f in sys.meta_path if type(f).__module__.startswith("syncscope")],
     }
     torch = sys.modules.get("torch")
     if torch is not None:
