@@ -2,8 +2,8 @@
 
 Only CUDA activity is asked for: no operators, no shapes, no Python stacks. The rows stay in
 CUPTI's buffers until the window ends; a run that is killed inside a window loses them. They
-are read from the trace that torch.profiler writes, like a trace of somebody else: its
-events in memory lack the sizes of copies before torch 2.12.
+are read from the trace that torch.profiler writes, like a trace of somebody else: the
+events that torch 2.11 gives in memory lack their kinds.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class GpuActivity:
     def end(self, *, exiting: bool) -> int:
         """Close the window, append its rows; returns its end.
 
-        Costs one wait for the GPU, 0.3 KB of disk for a moment and some 5 us an event.
+        Costs one wait for the GPU and, for each event, some 12 us and 0.5 KB of disk for a
+        moment (21,000 events of a trace with operators and kernels, on two CPU cores).
         Unless the process is `exiting`, CUPTI is detached, because the program would stay
         slower with it. A process that exits must not: CUPTI detaches inside the program's
         next CUDA call, and hangs when that is one of the exit handlers'.
