@@ -15,13 +15,9 @@ from syncscope.records import CAUSES_OF_IDLE, Site
 DATA = Path(__file__).resolve().parents[1] / "data"
 EXAMPLES = sorted(path.name for path in (DATA / "h200").iterdir() if path.is_dir())
 CASES = sorted(path.name for path in (DATA / "h200_cases").iterdir() if path.is_dir())
-# What hooks cannot see on a real GPU: races, stalls inside the allocator and in thrust.
-UNSEEN = {
-    "41_d2h_race": {"RACE"},
-    "42_pinned_reuse_race": {"RACE"},
-    "45_alloc_retry_cudafree": {"SYNC"},
-    "50_sparse_coalesce": {"SYNC"},
-}
+# Lines that wait where no hook sees it on a real GPU: inside the allocator, inside thrust.
+# (Nor are races seen there: cases 41 and 42 are checked for their waits only.)
+UNSEEN = {"45_alloc_retry_cudafree": {20}, "50_sparse_coalesce": {18}}
 
 
 def tags_of(lines: list[str], tag: str) -> set[int]:
@@ -59,8 +55,7 @@ def test_labelled_lines_of_a_case_are_reported_and_look_alikes_are_not(name: str
     flagged = [site for site in analysis.summary.sites if site.flagged and name in site.file]
     waits = lines_of([site for site in flagged if site.blocking])
     copies = lines_of([site for site in flagged if site.kind == "transfer"])
-    unseen = UNSEEN.get(name, set())
-    assert tags_of(lines, "SYNC") - waits == set() or "SYNC" in unseen
+    assert tags_of(lines, "SYNC") - waits == UNSEEN.get(name, set())
     assert tags_of(lines, "COPY") - copies == set()
     tagged = tags_of(lines, "SYNC") | tags_of(lines, "COPY")
     assert (waits | copies) - tagged == set()
