@@ -31,6 +31,19 @@ class StackFrame:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The expression that created a tensor on the host, which another line then moves."""
+
+    file: str
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+    function: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
 class Advice:
     """How to write a line instead. `rewrite` is "" where no exact one is known."""
 
@@ -47,6 +60,10 @@ class Site:
     `savings_ns_per_step` is the idle time charged to it plus the time in which copies that
     it waited for ran alone, per step: an upper bound of what removing it gains. `stack` is
     innermost first.
+
+    `origin` is where the host created what the site moves, None if unknown. `moves_to` is the
+    id of the site at which the host waits instead once this one does not wait, None where
+    nothing takes its place. `reason` is what somebody gave for a site that is `allowed`.
     """
 
     id: str
@@ -77,6 +94,9 @@ class Site:
     advice: Advice
     sampled: bool
     stack: tuple[StackFrame, ...]
+    origin: Origin | None = None
+    moves_to: str | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +147,42 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Relative error of replaying the recording unchanged; None where it was not replayed."""
+    """Relative error of replaying the recording unchanged; None where it was not replayed.
+
+    `best_case_ns_per_step` is the length of a step without the waits of all flagged sites.
+    """
 
     baseline_error: float | None
+    best_case_ns_per_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """What bounds the run: sync, transfer, launch, gpu or input; and the figure that shows it.
+
+    `fraction` is of a steady step: GPU busy time for gpu, else idle time of that cause.
+    """
+
+    kind: str
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One step; `steady` is False for warm-up, `outlier` says why it took long, "" if it did not.
+
+    `idle_ns` is the mean over the devices, `blocked_ns` the time the host waited.
+    """
+
+    index: int
+    start_ns: int
+    length_ns: int
+    idle_ns: int
+    blocked_ns: int
+    h2d_bytes: int
+    d2h_bytes: int
+    steady: bool
+    outlier: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,4 +195,6 @@ class Summary:
     coverage: Coverage
     replay: Replay
     overhead: dict[str, float]
+    regime: Regime | None = None
+    steps: tuple[StepRecord, ...] = ()
     schema: int = field(default=SUMMARY_SCHEMA)
