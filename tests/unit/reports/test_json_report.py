@@ -13,11 +13,11 @@ from syncscope.reports.json_report import summary_json
 def test_the_schema_comes_first_and_the_keys_are_those_of_the_design(analyses):
     content = json.loads(summary_json(analyses.make_summary(analyses.make_site())))
     assert list(content) == [
-        "schema", "run", "gpu", "sites", "coverage", "replay", "overhead",
+        "schema", "run", "gpu", "sites", "coverage", "replay", "overhead", "regime", "steps",
     ]  # fmt: skip
     assert content["schema"] == 1
     assert content["sites"][0]["advice"]["rewrite"] == "running += loss.detach()"
-    assert content["replay"] == {"baseline_error": None}
+    assert content["replay"] == {"baseline_error": None, "best_case_ns_per_step": None}
 
 
 def test_equal_summaries_give_equal_bytes_whatever_the_order_of_their_mappings(analyses):
