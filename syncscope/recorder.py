@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -107,6 +108,7 @@ class Recorder:
             origin_unix_ns=origin,
             versions={"syncscope": __version__, "python": platform.python_version()},
             notes=(NOTHING_TO_RECORD,),
+            command=tuple(sys.orig_argv),
         )
         self.writer = RecordingWriter(folder, manifest)
         self.context = CaptureContext(self.writer, StackTable(), origin_unix_ns=origin)

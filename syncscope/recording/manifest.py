@@ -85,6 +85,8 @@ class Manifest:
     """File as the frames name it -> its copy below the recording."""
     notes: tuple[str, ...] = ()
     """Things the reader of a report must know."""
+    command: tuple[str, ...] = ()
+    """The process's own command line, interpreter first, as `sys.orig_argv` has it."""
     format_version: int = FORMAT_VERSION
 
 
