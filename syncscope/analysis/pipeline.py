@@ -13,6 +13,7 @@ from syncscope.analysis.join import calls_of, match
 from syncscope.analysis.result import Analysis
 from syncscope.analysis.sites import group_calls, with_sites
 from syncscope.analysis.stacks import Stacks
+from syncscope.analysis.step_records import step_records
 from syncscope.analysis.steps import full_steps, step_marks, step_table
 from syncscope.analysis.summary import coverage_of, gpu_summaries, run_summary, site_records
 from syncscope.analysis.syntax import Sources
@@ -45,17 +46,19 @@ def analyze(recording: Recording) -> Analysis:
     run = run_summary(manifest, windows, steps, marks, cut=recording.truncated)
     devices = sorted({int(device) for device in gaps["device"]} | _busy_devices(activity))
     full = full_steps(steps, marks)
+    sites = site_records(
+        group_calls(calls, stacks, marks), calls, activity, gaps, run, full,
+        Sources(recording.sources),
+    )  # fmt: skip
     summary = Summary(
         run=run,
         gpu=gpu_summaries(activity, gaps, devices, run.window_ns, full, manifest.rank),
-        sites=site_records(
-            group_calls(calls, stacks, marks), calls, activity, gaps, run, full,
-            Sources(recording.sources),
-        ),
+        sites=sites,
         coverage=coverage_of(calls, stacks, manifest),
         replay=Replay(None),
         overhead=dict(manifest.overhead),
-    )  # fmt: skip
+        steps=step_records(steps, full, calls, gaps, activity, host, sites),
+    )
     nvml = recording.table("nvml").sort_values("time_ns", kind="stable", ignore_index=True)
     return Analysis(
         manifest=manifest,

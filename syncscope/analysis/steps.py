@@ -6,9 +6,13 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.intervals import Ints
+from syncscope.analysis.robust import tolerance
 from syncscope.analysis.windows import int64
 
 _SOURCES = ("api", "optimizer", "profiler")
+
+MIN_STEPS = 4
+"""Fewer steps do not show what is usual."""
 
 
 def step_marks(marks: pd.DataFrame, windows: tuple[Ints, Ints]) -> Ints:
@@ -52,9 +56,31 @@ def step_table(marks: Ints, windows: tuple[Ints, Ints]) -> pd.DataFrame:
 
 
 def full_steps(steps: pd.DataFrame, marks: Ints) -> pd.DataFrame:
-    """Steps that begin and end with a mark; all steps where there is no such one."""
+    """The steps that count: they begin and end with a mark, and come after the warm-up.
+
+    All steps where none begins with a mark. Every figure "per step" is over these.
+    """
     whole = steps[steps["start_ns"].isin(marks)]
-    return whole if len(whole) else steps
+    if not len(whole):
+        return steps
+    return whole.iloc[warm_up_length(int64(whole, "end_ns") - int64(whole, "start_ns")) :]
+
+
+def warm_up_length(lengths: Ints) -> int:
+    """How many of the first steps are warm-up, at most half of them.
+
+    The later half tells what is usual: its median, and a tolerance of `robust.tolerance`
+    (warm-up that lasts longer than half of the run cannot be told from it). Warm-up is the
+    steps before the first usual one: longer than that (libraries load, kernels are compiled
+    or chosen), or less than half as long (the host runs ahead until the queue of launches
+    is full, and what it does then takes no time). Fewer than MIN_STEPS say nothing: 0.
+    """
+    if len(lengths) < MIN_STEPS:
+        return 0
+    early, later = np.split(lengths, [len(lengths) // 2])
+    level, allowed = float(np.median(later)), tolerance(later)
+    usual = (early <= level + allowed) & (early >= level - max(allowed, level / 2))
+    return int(np.argmax(np.append(usual, True)))
 
 
 def _most_frequent(marks: pd.DataFrame, column: str) -> pd.DataFrame:

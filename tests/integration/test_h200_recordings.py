@@ -106,9 +106,41 @@ def test_nearly_every_blocking_call_is_charged_to_a_line() -> None:
 def test_start_up_does_not_count_as_idle_time_of_a_step() -> None:
     analysis = analyze(Recording(DATA / "h200" / "upload_bound"))
     (gpu,) = analysis.summary.gpu
-    first, last = analysis.steps["start_ns"].iloc[1], analysis.steps["end_ns"].iloc[-1]
+    steady = analysis.summary.steps[2:]
+    assert [step.steady for step in analysis.summary.steps] == [False, False, *[True] * 6]
+    first, last = steady[0].start_ns, steady[-1].start_ns + steady[-1].length_ns
     starts = analysis.gaps["start_ns"].clip(first, last)
     ends = analysis.gaps["end_ns"].clip(first, last)
     assert gpu.steady_idle_fraction == pytest.approx((ends - starts).sum() / (last - first))
     # Loading libraries takes most of so short a run; its steps keep the copy engine busy.
     assert gpu.steady_idle_fraction < 0.2 < gpu.idle_fraction
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_steps_add_up_to_the_figures_of_the_gpu(name: str) -> None:
+    analysis = analyze(Recording(DATA / "h200" / name))
+    (gpu,) = analysis.summary.gpu
+    steady = [step for step in analysis.summary.steps if step.steady]
+    idle_ns, length_ns = (
+        sum(each) for each in zip(*((s.idle_ns, s.length_ns) for s in steady), strict=True)
+    )
+    assert idle_ns == sum(gpu.steady_idle_by_cause_ns.values())
+    assert idle_ns / length_ns == pytest.approx(gpu.steady_idle_fraction)
+    assert 0 < len(steady) < len(analysis.summary.steps)
+    assert all(s.blocked_ns + s.idle_ns <= 2 * s.length_ns for s in analysis.summary.steps)
+    moved = [step.h2d_bytes + step.d2h_bytes for step in steady]
+    calls = analysis.calls[analysis.calls["start_ns"] >= steady[0].start_ns]
+    calls = calls[calls["start_ns"] < steady[-1].start_ns + steady[-1].length_ns]
+    assert sum(moved) == calls.loc[calls["direction"] != "", "size_bytes"].clip(lower=0).sum()
+
+
+def test_libraries_that_load_in_the_second_step_are_warm_up() -> None:
+    lengths = {
+        name: [s.steady for s in analyze(Recording(DATA / "h200" / name)).summary.steps].index(True)
+        for name in EXAMPLES
+    }
+    assert lengths == {
+        "balance_pole": 1, "balance_pole_fixed": 1, "classify_digits": 2,
+        "classify_digits_fixed": 2, "detect_postprocess": 1, "detect_postprocess_fixed": 1,
+        "train_gpt": 2, "train_gpt_fixed": 1, "upload_bound": 2, "upload_bound_fixed": 2,
+    }  # fmt: skip

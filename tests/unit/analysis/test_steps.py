@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from syncscope.analysis.pipeline import analyze
+from syncscope.analysis.steps import warm_up_length
 
 MS = 1_000_000
 
@@ -79,3 +85,63 @@ def test_a_run_without_marks_is_one_step(builder: Any) -> None:
     analysis = analyze(builder.build())
     assert analysis.steps.to_numpy().tolist() == [[0, 10, 40]]
     assert (analysis.summary.run.steps, analysis.summary.run.step_ns) == (1, 30)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        ([10, 10, 10, 10, 10, 10], 0),
+        ([90, 10, 10, 11, 10, 10], 1),
+        ([90, 40, 10, 11, 10, 10, 9, 10], 2),
+        ([13, 10, 10, 11, 10, 10], 1),
+        ([11, 10, 10, 11, 10, 10], 0),
+        # the launches of the first steps only fill the queue
+        ([1, 2, 10, 10, 11, 10, 10, 9], 2),
+        # one slow step later on is an outlier, not warm-up
+        ([10, 10, 80, 10, 10, 10, 10, 10], 0),
+        ([90, 10, 80, 10, 10, 10, 10, 10], 1),
+        # noisy from the start
+        ([14, 9, 15, 10, 8, 15, 11, 9], 0),
+        # too few to tell
+        ([90, 10, 10], 0),
+        # never more than half
+        ([90, 80, 70, 60, 10, 10], 3),
+        ([], 0),
+    ],
+)
+def test_warm_up_ends_with_the_first_usual_step(lengths: list[int], expected: int) -> None:
+    assert warm_up_length(np.array(lengths, dtype=np.int64)) == expected
+
+
+@given(st.lists(st.integers(0, 10**12), max_size=40), st.integers(1, 1000))
+def test_warm_up_is_at_most_half_and_does_not_depend_on_the_unit(
+    lengths: list[int], factor: int
+) -> None:
+    values = np.array(lengths, dtype=np.int64)
+    found = warm_up_length(values)
+    assert 0 <= found <= len(lengths) // 2
+    assert found == warm_up_length(values * 1024)
+    assert not warm_up_length(np.full(len(lengths), factor, dtype=np.int64))
+
+
+def test_warm_up_does_not_count_in_any_figure(builder: Any) -> None:
+    builder.window(0, 200 * MS)
+    ends = (50, 90, 100, 110, 120, 130, 140)
+    for time in ends:
+        builder.mark(time * MS)
+    readback = builder.line("loss.item()")
+    for end in ends:  # each wait drains the queue for 1 ms
+        builder.kernel((end - 9) * MS, (end - 8) * MS, (end - 6) * MS)
+        builder.copy_call((end - 7) * MS, ((end - 6) * MS, (end - 5) * MS), (end - 4) * MS)
+        builder.warning((end - 4) * MS + 1, readback)
+    analysis = analyze(builder.build())
+    summary = analysis.summary
+    assert [step.steady for step in summary.steps] == [False, False, *[True] * 5]
+    assert summary.run.step_ns == 10 * MS
+    (gpu,) = summary.gpu
+    assert gpu.steady_idle_fraction == pytest.approx(0.7)
+    assert sum(gpu.steady_idle_by_cause_ns.values()) == 5 * 7 * MS
+    assert all(step.idle_ns == 7 * MS for step in summary.steps[2:])
+    assert all(step.blocked_ns == 3 * MS for step in summary.steps)
+    assert all(step.d2h_bytes == 4 and not step.h2d_bytes for step in summary.steps)
+    assert not any(step.outlier for step in summary.steps)
