@@ -37,19 +37,13 @@ def step_records(
     idle, blocked = tables.idle_ns(), tables.blocked_ns(calls)
     uploads, readbacks = tables.moved_bytes("h2d"), tables.moved_bytes("d2h")
     reasons = _outliers(tables, usual)
+    columns = (
+        int64(steps, "index"), int64(steps, "start_ns"), tables.lengths, idle, blocked, uploads,
+        readbacks,
+    )  # fmt: skip
     return tuple(
-        StepRecord(
-            index=int(step.index),
-            start_ns=int(step.start_ns),
-            length_ns=int(step.end_ns - step.start_ns),
-            idle_ns=int(idle[row]),
-            blocked_ns=int(blocked[row]),
-            h2d_bytes=int(uploads[row]),
-            d2h_bytes=int(readbacks[row]),
-            steady=bool(usual[row]),
-            outlier=reasons.get(row, ""),
-        )
-        for row, step in enumerate(steps[["index", "start_ns", "end_ns"]].itertuples(index=False))
+        StepRecord(*numbers, bool(usual[row]), reasons.get(row, ""))
+        for row, numbers in enumerate(zip(*(c.tolist() for c in columns), strict=True))
     )
 
 
