@@ -34,16 +34,23 @@ def step_records(
     """
     tables = _Tables(steps, calls, gaps, activity, host, {site.id: site for site in sites})
     usual = steps.index.isin(steady.index)
-    idle, blocked = tables.idle_ns(), tables.blocked_ns(calls)
-    uploads, readbacks = tables.moved_bytes("h2d"), tables.moved_bytes("d2h")
     reasons = _outliers(tables, usual)
-    columns = (
-        int64(steps, "index"), int64(steps, "start_ns"), tables.lengths, idle, blocked, uploads,
-        readbacks,
-    )  # fmt: skip
+    columns = {
+        "index": int64(steps, "index"),
+        "start_ns": int64(steps, "start_ns"),
+        "length_ns": tables.lengths,
+        "idle_ns": tables.idle_ns(),
+        "blocked_ns": tables.blocked_ns(calls),
+        "h2d_bytes": tables.moved_bytes("h2d"),
+        "d2h_bytes": tables.moved_bytes("d2h"),
+        "steady": usual,
+    }
     return tuple(
-        StepRecord(*numbers, bool(usual[row]), reasons.get(row, ""))
-        for row, numbers in enumerate(zip(*(c.tolist() for c in columns), strict=True))
+        StepRecord(
+            **{name: values[row].item() for name, values in columns.items()},
+            outlier=reasons.get(row, ""),
+        )
+        for row in range(len(steps))
     )
 
 
