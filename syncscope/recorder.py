@@ -28,6 +28,7 @@ from syncscope.callsite import StackTable, owner_of
 from syncscope.context import CaptureContext, Collector
 from syncscope.errors import UsageError
 from syncscope.options import RecordOptions
+from syncscope.recording.folders import rank_and_size
 from syncscope.recording.manifest import (
     CollectorStatus,
     Device,
@@ -99,6 +100,7 @@ class Recorder:
             raise UsageError("warmup counts from 0 and steps from 1")
         find_gpu(options.shadow_gpu)  # raises UsageError before the program runs, not in it
         self.options = options
+        rank, world_size = rank_and_size()
         origin = time.time_ns()
         manifest = Manifest(
             run_id=uuid.uuid4().hex,
@@ -107,6 +109,8 @@ class Recorder:
             imported=False,
             origin_unix_ns=origin,
             versions={"syncscope": __version__, "python": platform.python_version()},
+            rank=rank,
+            world_size=world_size,
             notes=(NOTHING_TO_RECORD,),
             command=tuple(sys.orig_argv),
         )
