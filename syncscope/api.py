@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncscope.errors import UsageError
 from syncscope.options import RecordOptions
-from syncscope.recording.folders import next_folder
+from syncscope.recording.folders import next_folder, recording_folder
 
 if TYPE_CHECKING:
     from syncscope.analysis.result import Analysis
@@ -130,7 +130,7 @@ class record(contextlib.ContextDecorator):
         if _active and _active[-1].options.whole_program:
             sys.stderr.write("syncscope: record() does nothing here: `syncscope run` records all\n")
             return Run(_active[-1].folder)
-        folder = next_folder("record") if self._folder is None else Path(self._folder)
+        folder = recording_folder("record", Path(self._folder) if self._folder else None)
         if self._repeats and folder.exists():
             folder = next_folder(folder.name, folder.parent)
         self._recorder = open_recorder(folder, self._options)
