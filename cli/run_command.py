@@ -75,14 +75,14 @@ def _record(program: list[str], module: bool, output: Path | None, options: Reco
     """Run the program under a recorder; returns its exit code."""
     from syncscope.api import close_recorder, open_recorder
     from syncscope.program import CannotBegin, check_script, run_module, run_script
-    from syncscope.recording.folders import next_folder
+    from syncscope.recording.folders import recording_folder
     from syncscope.torch_import import TorchImport
 
     target, *args = program
     if not module:
         check_script(target)
     stem = re.sub(r"[^\w.-]", "_", target if module else Path(target).absolute().stem)
-    recorder = open_recorder(output or next_folder(stem), options)
+    recorder = open_recorder(recording_folder(stem, output), options)
     problems: list[str] = []
     waiting = TorchImport(lambda: _begin(recorder, problems))
     pid, import_path, finders = os.getpid(), list(sys.path), list(sys.meta_path)
@@ -152,6 +152,8 @@ def _conclude(recorder: Recorder, problems: list[str]) -> None:
         return
     if recorder.failure:
         say(f"the recording is cut short: {recorder.failure}")
+    if recorder.writer.manifest.rank:
+        return  # one summary of a job is enough: rank 0 prints it, and waits for nobody
     try:
         _report(recorder.folder)
     except (SyncscopeError, OSError) as error:
@@ -173,3 +175,5 @@ def _report(folder: Path) -> None:
     with contextlib.suppress(OSError, ValueError):  # no working folder, or another one
         path = path.relative_to(Path.cwd())
     sys.stderr.write(f"report: {path}\n")
+    if run.analysis.manifest.world_size > 1:
+        say(f"this was rank 0; for all ranks: syncscope show {path.parent.parent}")
