@@ -130,7 +130,8 @@ class record(contextlib.ContextDecorator):
         if _active and _active[-1].options.whole_program:
             sys.stderr.write("syncscope: record() does nothing here: `syncscope run` records all\n")
             return Run(_active[-1].folder)
-        folder = recording_folder("record", Path(self._folder) if self._folder else None)
+        chosen = None if self._folder is None else Path(self._folder)
+        folder = recording_folder("record", chosen)
         if self._repeats and folder.exists():
             folder = next_folder(folder.name, folder.parent)
         self._recorder = open_recorder(folder, self._options)
