@@ -9,7 +9,7 @@ Importing this package imports neither torch nor pandas.
 
 from __future__ import annotations
 
-from syncscope.api import Run, load, record, step
+from syncscope.api import Run, allow, load, record, step
 from syncscope.errors import RecordingError, SyncscopeError, UsageError
 from syncscope.version import __version__
 
@@ -19,6 +19,7 @@ __all__ = [
     "SyncscopeError",
     "UsageError",
     "__version__",
+    "allow",
     "load",
     "record",
     "step",

@@ -74,10 +74,14 @@ class record(contextlib.ContextDecorator):
 
     Use as `with syncscope.record("runs/a", warmup=5) as run:` or as a decorator, which
     records each call into a folder of its own (`a`, `a-1`, `a-2` ...). `folder` defaults to
-    a new one below syncscope-runs. `warmup` steps are skipped, then `steps` recorded (None:
-    to the end). `device` is auto, cuda or shadow. After the block `run.summary()` and
-    `run.report()` work. Exceptions pass through; nothing stays patched. Raises UsageError when
-    another recording is open in this process, or the folder is in use.
+    a new one below syncscope-runs. Counting begins with the first step that ends `start_after`
+    seconds in; `warmup` steps are skipped, then a window of `steps` recorded (None: to the
+    end), and again one every `every` steps. `detail` is auto (operators are watched in the last
+    two steps of the warm-up), lines (never) or ops (always, which makes steps several times
+    as long). `calibrate` measures after the warm-up, for 52 steps, what recording costs.
+    `device` is auto, cuda or shadow. After the block `run.summary()` and `run.report()` work.
+    Exceptions pass through; nothing stays patched. Raises UsageError when another recording
+    is open in this process, or the folder is in use.
     """
 
     def __init__(
@@ -86,6 +90,10 @@ class record(contextlib.ContextDecorator):
         *,
         warmup: int = 0,
         steps: int | None = None,
+        every: int | None = None,
+        start_after: float = 0.0,
+        detail: str = "auto",
+        calibrate: bool = False,
         device: str = "auto",
         gpu_activity: bool = True,
         shadow_gpu: str = "H200",
@@ -98,6 +106,10 @@ class record(contextlib.ContextDecorator):
             device=device,
             warmup=warmup,
             steps=steps,
+            every=every,
+            start_after_s=start_after,
+            detail=detail,
+            calibrate=calibrate,
             gpu_activity=gpu_activity,
             shadow_gpu=shadow_gpu,
             shadow_gpus=shadow_gpus,
@@ -150,6 +162,34 @@ class record(contextlib.ContextDecorator):
     ) -> None:
         if self._recorder is not None:
             close_recorder(self._recorder, int(kind is not None), kind.__name__ if kind else "")
+
+
+class allow(contextlib.ContextDecorator):
+    """Waits in this block are meant: `with syncscope.allow("the loss is logged"):`.
+
+    Reports show them as allowed, with the reason; of nested blocks the innermost counts. Also
+    a decorator. It changes nothing of what the program does; outside a recording it costs
+    0.3 us. Raises UsageError without a reason.
+    """
+
+    def __init__(self, reason: str) -> None:
+        if not reason or not isinstance(reason, str):
+            raise UsageError("say why the waits are allowed: syncscope.allow('the loss is logged')")
+        self._reason = reason
+        self._began: tuple[Recorder, int] | None = None
+
+    def _recreate_cm(self) -> allow:
+        return allow(self._reason)
+
+    def __enter__(self) -> None:
+        for recorder in _active:
+            self._began = recorder, recorder.context.now()
+
+    def __exit__(self, *_: object) -> None:
+        began, self._began = self._began, None
+        if began is not None and began[0] in _active:
+            recorder, start_ns = began
+            recorder.allowed(start_ns, self._reason, recorder.context.stacks.capture(skip=2))
 
 
 def step() -> None:

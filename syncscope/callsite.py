@@ -160,8 +160,10 @@ class StackTable:
 
     def capture(self, frame: FrameType | None = None, skip: int = 1) -> int:
         """Id of the stack at `frame` (default: the caller's caller, `skip` frames up)."""
-        if frame is None:
-            frame = sys._getframe(skip)
+        return self.intern(self.key_of(sys._getframe(skip) if frame is None else frame))
+
+    def key_of(self, frame: FrameType | None) -> tuple[int, ...]:
+        """A stack without an id yet: for samples, of which few are kept."""
         key: list[int] = []
         codes = self._codes
         depth = 0
@@ -173,9 +175,10 @@ class StackTable:
             key.append(frame.f_lasti)
             frame = frame.f_back
             depth += 1
-        return self._intern(tuple(key))
+        return tuple(key)
 
-    def _intern(self, key: tuple[int, ...]) -> int:
+    def intern(self, key: tuple[int, ...]) -> int:
+        """Id of a stack that `key_of` gave."""
         known = self._ids.get(key)
         if known is None:
             with self._lock:

@@ -23,7 +23,10 @@ class ThreadTable:
 
     def current(self) -> int:
         """Number of the calling thread. Costs a dictionary lookup once it is known."""
-        ident = threading.get_ident()
+        return self.of(threading.get_ident())
+
+    def of(self, ident: int) -> int:
+        """Number of the thread with this ident."""
         known = self._ids.get(ident)
         return self._add(ident) if known is None else known
 

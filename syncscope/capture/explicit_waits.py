@@ -1,4 +1,4 @@
-"""Waits that somebody asked for, and the scopes under which other threads wait."""
+"""Waits that somebody asked for, waits that torch does not warn of, and the scopes of threads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from syncscope.recording.tables import BlockingRow
 
 
 class ExplicitWaits:
-    """Collector of synchronize calls, barriers, `empty_cache` and backward passes."""
+    """Collector of synchronize calls, barriers, `empty_cache`, `coalesce` and backward passes."""
 
     name = "explicit_waits"
 
@@ -34,6 +34,9 @@ class ExplicitWaits:
             collectives = torch.distributed.distributed_c10d
             for module in (torch.distributed, collectives):
                 wait(module, "barrier", op="torch.distributed.barrier")
+            wait(collectives.Work, "wait", op="torch.distributed.Work.wait")
+        # Its size is read back by thrust, of which torch does not warn.
+        self._wrap(torch.Tensor, "coalesce", "Tensor.coalesce", source="explicit", explicit=False)
         for module in (torch.autograd, torch.autograd.graph):
             self._wrap(module, "_engine_run_backward", "backward", source="scope", explicit=False)
 
@@ -48,25 +51,21 @@ class ExplicitWaits:
         if original is None:
             return
         context, rows = self._context, self._rows
+        cause = "explicit_wait" if explicit else ""
 
         @functools.wraps(original)
         def waiting(*args: Any, **kwargs: Any) -> Any:
-            start = context.now()
+            if args and isinstance(args[0], torch.Tensor) and not args[0].is_cuda:
+                return original(*args, **kwargs)
+            start_ns = context.now()
             try:
                 return original(*args, **kwargs)
             finally:
                 rows.append(
                     BlockingRow(
-                        context.threads.current(),
-                        start,
-                        context.now(),
-                        context.stacks.capture(skip=2),
-                        source,
-                        op,
-                        kind,
-                        explicit,
-                        "explicit_wait" if explicit else "",
+                        context.threads.current(), start_ns, context.now(),
+                        context.stacks.capture(skip=2), source, op, kind, explicit, cause,
                     )
-                )
+                )  # fmt: skip
 
         self._patches.put(owner, name, waiting)

@@ -13,13 +13,14 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from syncscope.context import CaptureContext
+from syncscope.patches import Patches
 from syncscope.recording.tables import RuntimeRow
 from syncscope.recording.trace_contents import TraceContents
 from syncscope.recording.trace_events import TraceFile
@@ -29,19 +30,36 @@ DETACHING_PAUSE_S = 0.01
 
 
 class GpuActivity:
-    """Records one window at a time between `begin` and `end`."""
+    """Records one window at a time between `begin` and `end`.
+
+    `interrupted` is called when the program is about to start torch.profiler itself while a
+    window is open, which torch would refuse; it must end the window.
+    """
 
     name = "activity"
 
-    def __init__(self, context: CaptureContext) -> None:
+    def __init__(self, context: CaptureContext, interrupted: Callable[[], None]) -> None:
         self._context = context
+        self._interrupted = interrupted
         self._profiler: Any = None
+        self._patches = Patches()
+        self._seen = 0
         self.lost = 0
 
     @property
     def running(self) -> bool:
         """Whether a window is open."""
         return self._profiler is not None
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """State and reason: torch.profiler gives nothing, and no error, if CUPTI is taken."""
+        if self._seen:
+            return "on", ""
+        return "failed", (
+            "torch.profiler gave no GPU activity: nothing ran in the window, or another tool "
+            "(Nsight, a debugger) holds CUPTI"
+        )
 
     def begin(self) -> int:
         """Open a window; returns its start. Waits for the GPU, as torch.profiler does.
@@ -55,10 +73,11 @@ class GpuActivity:
             warnings.simplefilter("ignore")
             profiler.start()
         self._profiler = profiler
+        self._make_way()
         return self._context.now()
 
-    def end(self, *, exiting: bool) -> int:
-        """Close the window, append its rows; returns its end.
+    def end(self, *, exiting: bool) -> tuple[int, list[RuntimeRow]]:
+        """Close the window, append its rows; returns its end and its runtime calls.
 
         Costs one wait for the GPU and, for each event, some 12 us and 0.5 KB of disk for a
         moment (21,000 events of a trace with operators and kernels, on two CPU cores).
@@ -67,20 +86,44 @@ class GpuActivity:
         next CUDA call, and hangs when that is one of the exit handlers'.
         """
         end_ns = self._context.now()
-        profiler, self._profiler = self._profiler, None
-        with warnings.catch_warnings(), _detaching(not exiting):
-            warnings.simplefilter("ignore")
-            profiler.stop()
-        results = profiler.profiler.kineto_results
+        results = self._stop(detach=not exiting)
         if results is None:
             raise RuntimeError("torch.profiler gave no result: is CUPTI held by another tool?")
         with tempfile.TemporaryDirectory(dir=self._context.writer.folder) as folder:
             path = Path(folder) / "window.json"
             results.save(str(path))
-            self._append(path)
-        return end_ns
+            return end_ns, self._append(path)
 
-    def _append(self, path: Path) -> None:
+    def discard(self) -> None:
+        """Close the window and throw its rows away. Costs one wait for the GPU."""
+        self._stop(detach=True)
+
+    def abandon(self) -> None:
+        """Forget the window: for a forked child, in which CUPTI does not work."""
+        self._patches.undo()
+        self._profiler = None
+
+    def _stop(self, *, detach: bool) -> Any:
+        self._patches.undo()
+        profiler, self._profiler = self._profiler, None
+        with warnings.catch_warnings(), _detaching(detach):
+            warnings.simplefilter("ignore")
+            profiler.stop()
+        return profiler.profiler.kineto_results
+
+    def _make_way(self) -> None:
+        """Let the program start torch.profiler: torch allows one at a time in a process."""
+        theirs = torch.autograd.profiler.profile
+        original: Callable[[Any], None] = theirs._prepare_trace
+
+        def prepare_trace(profiler: Any) -> None:
+            if self.running:
+                self._interrupted()
+            original(profiler)
+
+        self._patches.put(theirs, "_prepare_trace", prepare_trace)
+
+    def _append(self, path: Path) -> list[RuntimeRow]:
         context, contents, file = self._context, TraceContents(), TraceFile(path)
         for batch in file.batches():
             contents.add(batch)
@@ -90,20 +133,21 @@ class GpuActivity:
             row._replace(start_ns=row.start_ns + shift, end_ns=row.end_ns + shift)
             for row in contents.activity
         )
-        runtime = context.writer.rows("runtime")
-        for tid, calls in contents.calls.items():
-            thread_id = context.threads.native(tid)
-            runtime.extend(
-                RuntimeRow(
-                    thread_id,
-                    call.start_ns + shift,
-                    call.end_ns + shift,
-                    call.name,
-                    call.kind,
-                    call.correlation_id,
-                )
-                for call in calls
+        calls = [
+            RuntimeRow(
+                context.threads.native(tid),
+                call.start_ns + shift,
+                call.end_ns + shift,
+                call.name,
+                call.kind,
+                call.correlation_id,
             )
+            for tid, calls in contents.calls.items()
+            for call in calls
+        ]
+        context.writer.rows("runtime").extend(calls)
+        self._seen += len(contents.activity) + len(calls)
+        return calls
 
 
 @contextlib.contextmanager

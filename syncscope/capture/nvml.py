@@ -23,7 +23,7 @@ class Nvml:
         self._context = context
         self._rows = context.writer.rows("nvml")
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="syncscope-nvml", daemon=True)
+        self._thread: threading.Thread | None = None
         self._handles: list[Any] = []
 
     def start(self) -> None:
@@ -31,13 +31,16 @@ class Nvml:
         pynvml.nvmlInit()
         count = pynvml.nvmlDeviceGetCount()
         self._handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        self._stopped.clear()
+        self._thread = threading.Thread(target=self._loop, name="syncscope-nvml", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """End the thread and close NVML."""
         self._stopped.set()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join()
+            self._thread = None
             pynvml.nvmlShutdown()
 
     def _loop(self) -> None:

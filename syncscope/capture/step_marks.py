@@ -16,11 +16,15 @@ from syncscope.recording.tables import StepMark
 
 
 class StepMarks:
-    """Collector of step marks. `listener(source, name)` hears of each before it is written."""
+    """Collector of step marks. `listener(source, name)` hears of each before it is written.
+
+    It returns the start of a window that it opened with this mark, so that the mark lies in
+    it, or None.
+    """
 
     name = "steps"
 
-    def __init__(self, context: CaptureContext, listener: Callable[[str, str], None]) -> None:
+    def __init__(self, context: CaptureContext, listener: Callable[[str, str], int | None]) -> None:
         self._context = context
         self._rows = context.writer.rows("steps")
         self._listener = listener
@@ -48,9 +52,11 @@ class StepMarks:
 
     def mark(self, source: str, name: str) -> None:
         """Note that a step ended now."""
-        self._listener(source, name)
         context = self._context
-        self._rows.append(StepMark(context.now(), context.threads.current(), source, name))
+        now_ns = context.now()
+        opened_ns = self._listener(source, name)
+        time_ns = now_ns if opened_ns is None else opened_ns
+        self._rows.append(StepMark(time_ns, context.threads.current(), source, name))
 
     def _on_optimizer(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         name = self._names.get(optimizer)

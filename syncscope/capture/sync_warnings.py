@@ -41,6 +41,8 @@ class SyncWarnings:
         self._patches = Patches()
         self._program_mode = _OFF
         self._forwarding = threading.local()
+        self.listeners: list[Callable[[], None]] = []
+        """Called on the thread that synchronized, right after it did."""
 
     def start(self) -> None:
         """Needs CUDA to be initialized."""
@@ -114,6 +116,8 @@ class SyncWarnings:
                 "",
             )
         )
+        for listener in self.listeners:
+            listener()
 
 
 def _filters() -> list[Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from syncscope.capture.flights import Flights
 from syncscope.context import CaptureContext
 from syncscope.patches import Patches
 from syncscope.recording.tables import TransferRow
@@ -21,12 +22,13 @@ _READBACKS = ("item", "tolist", "numpy")
 
 
 class Transfers:
-    """Collector of tensor copies between host and device."""
+    """Collector of tensor copies between host and device; `flights` hears of asynchronous ones."""
 
     name = "transfers"
 
-    def __init__(self, context: CaptureContext) -> None:
+    def __init__(self, context: CaptureContext, flights: Flights) -> None:
         self._context = context
+        self._flights = flights
         self._rows = context.writer.rows("transfers")
         self._patches = Patches()
 
@@ -60,10 +62,11 @@ class Transfers:
         return move
 
     def _readback(self, name: str, original: Any) -> Any:
-        now, add = self._context.now, self._add
+        now, add, touch = self._context.now, self._add, self._flights.touch
 
         def readback(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             if not self.is_cuda:
+                touch(self, f"Tensor.{name}", writes=False)
                 return original(self, *args, **kwargs)
             start = now()
             result = original(self, *args, **kwargs)
@@ -73,12 +76,14 @@ class Transfers:
         return readback
 
     def _copy(self, name: str, original: Any) -> Any:
-        now, add = self._context.now, self._add
+        now, add, touch = self._context.now, self._add, self._flights.touch
 
         def copy_(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            source = args[0] if args else kwargs.get("src", kwargs.get("other"))
+            if not self.is_cuda and not getattr(source, "is_cuda", False):
+                touch(self, "Tensor.copy_", writes=True)
             start = now()
             result = original(self, *args, **kwargs)
-            source = args[0] if args else kwargs.get("src", kwargs.get("other"))
             if isinstance(source, torch.Tensor) and source.device.type != self.device.type:
                 add(name, start, source, self, _non_blocking(name, args, kwargs))
             return result
@@ -100,6 +105,9 @@ class Transfers:
         upload = source.device.type == "cpu"
         end_ns = context.now()
         host = source if upload else target
+        memory = _memory(host)
+        if non_blocking and memory == "pinned" and host is not None and target is not None:
+            self._flights.depart(source, target)
         self._rows.append(
             TransferRow(
                 context.threads.current(),
@@ -109,7 +117,7 @@ class Transfers:
                 f"Tensor.{name}",
                 "h2d" if upload else "d2h",
                 _size_bytes(source),
-                _memory(host),
+                memory,
                 non_blocking,
                 (target if upload and target is not None else source).get_device(),
                 -1,

@@ -36,7 +36,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """An interval in which GPU activity was recorded, in the recording's time."""
+    """An interval of the recording's time, such as one in which GPU activity was recorded."""
 
     start_ns: int
     end_ns: int
@@ -72,6 +72,8 @@ class Manifest:
     """Of syncscope, python, torch, cuda (or hip), driver."""
     devices: tuple[Device, ...] = ()
     windows: tuple[Window, ...] = ()
+    details: tuple[Window, ...] = ()
+    """Detail steps, in which operators were watched: their times are not the program's own."""
     collectors: tuple[CollectorStatus, ...] = ()
     threads: tuple[Thread, ...] = ()
     rank: int = 0
@@ -80,7 +82,9 @@ class Manifest:
     """recording while the run is alive (or after it was killed), then complete."""
     exit: Exit | None = None
     overhead: dict[str, float] = field(default_factory=dict)
-    """Self-measured: seconds spent by name of the part."""
+    """Self-measured: seconds spent by name of the part (`*_s`); with --calibrate `ratio_free`,
+    `ratio_full` and `ratio_recovered` (step time against bare steps), each with `_low` and
+    `_high`."""
     sources: dict[str, str] = field(default_factory=dict)
     """File as the frames name it -> its copy below the recording."""
     notes: tuple[str, ...] = ()

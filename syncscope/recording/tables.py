@@ -76,7 +76,16 @@ class BlockingRow(NamedTuple):
     """Equal to start_ns for a sync warning, which is a moment after the wait."""
     stack_id: Id
     source: Text
-    """warning, explicit, scope (a call under which other threads work: backward), shadow."""
+    """What saw it.
+
+    - warning: torch's sync warning.
+    - explicit: a wrapped call.
+    - scope: a call under which other threads work (backward).
+    - sampled: a sample of the stack that was taken during a call of the runtime; start_ns and
+      end_ns are that call's.
+    - flight: the host touched memory while the event of its copy was not done.
+    - shadow: the shadow GPU.
+    """
     op: Text
     """aten overload or Python name of the call; "" when the hook does not know it."""
     kind: Text
@@ -138,14 +147,15 @@ class ActivityRow(NamedTuple):
 
 
 class HostRow(NamedTuple):
-    """An interval on the host that explains why it launched nothing."""
+    """An interval on the host that explains why it launched nothing, or that somebody marked."""
 
     thread_id: Id
     start_ns: Nanoseconds
     end_ns: Nanoseconds
     kind: Text
-    """gc or dataloader."""
+    """gc, dataloader, or allow (waits in it were allowed: `syncscope.allow`)."""
     name: Text
+    """What was collected or fetched; the reason of an allow."""
     stack_id: Id
 
 
@@ -159,6 +169,30 @@ class NvmlRow(NamedTuple):
     sm_clock_mhz: Megahertz
     pcie_rx_bytes_per_s: BytesPerSecond
     pcie_tx_bytes_per_s: BytesPerSecond
+
+
+class OpRow(NamedTuple):
+    """An operator that waited or copied in a detail step. Its times count for nothing else."""
+
+    thread_id: Id
+    start_ns: Nanoseconds
+    end_ns: Nanoseconds
+    stack_id: Id
+    """Without frames for operators on autograd's own threads."""
+    op: Text
+    """aten overload: "aten::nonzero.default"."""
+    shapes: Text
+    """Of the tensors among the arguments, in order: "4x256, 3"; "scalar" for no dimensions."""
+    dtypes: Text
+    devices: Text
+    blocking: Flag
+    """Whether torch warned that it synchronized."""
+    direction: Text
+    """h2d or d2h of what it copied; else ""."""
+    origin_stack_id: Id
+    """Where the host tensor that it copied was made; -1 if unknown."""
+    forward_stack_id: Id
+    """For an operator of a backward pass the line of the forward pass; -1 if unknown."""
 
 
 class UnmodelledRow(NamedTuple):
@@ -179,6 +213,7 @@ Row = (
     | ActivityRow
     | HostRow
     | NvmlRow
+    | OpRow
     | UnmodelledRow
 )
 
@@ -192,6 +227,7 @@ TABLES: dict[str, type[Row]] = {
     "activity": ActivityRow,
     "host": HostRow,
     "nvml": NvmlRow,
+    "ops": OpRow,
     "unmodelled": UnmodelledRow,
 }
 

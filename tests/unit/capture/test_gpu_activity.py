@@ -6,33 +6,24 @@ import gzip
 import threading
 from pathlib import Path
 
-from syncscope.callsite import StackTable
 from syncscope.capture.gpu_activity import GpuActivity
 from syncscope.context import CaptureContext
-from syncscope.recording.tables import TABLES, ActivityRow, Row, RuntimeRow
+from syncscope.recording.tables import ActivityRow, RuntimeRow
 
 TRACE = Path(__file__).resolve().parents[2] / "data" / "traces" / "ns_resolution_rank0.json.gz"
 
 
-class Rows:
-    """Stands in for the writer: the lists that collectors append to."""
-
-    def __init__(self) -> None:
-        self.tables: dict[str, list[Row]] = {name: [] for name in TABLES}
-
-    def rows(self, table: str) -> list[Row]:
-        return self.tables[table]
-
-
-def test_kernels_and_calls_of_a_trace_become_rows_after_the_origin(tmp_path: Path) -> None:
+def test_kernels_and_calls_of_a_trace_become_rows_after_the_origin(
+    tmp_path: Path, context: CaptureContext
+) -> None:
     path = tmp_path / "window.json"
     path.write_bytes(gzip.decompress(TRACE.read_bytes()))
-    rows = Rows()
-    origin = 1_700_000_000_000_000_000
-    context = CaptureContext(rows, StackTable(), origin_unix_ns=origin)  # type: ignore[arg-type]
-    collector = GpuActivity(context)
-    collector._append(path)
-    activity, runtime = rows.tables["activity"], rows.tables["runtime"]
+    context.origin_unix_ns = 1_700_000_000_000_000_000
+    collector = GpuActivity(context, lambda: None)
+    calls = collector._append(path)
+    activity, runtime = context.writer.rows("activity"), context.writer.rows("runtime")
+    assert calls == runtime
+    assert collector.verdict == ("on", "")
     assert collector.lost == 0
     assert len(activity) > 1000
     assert len(runtime) > 1000
@@ -47,8 +38,7 @@ def test_kernels_and_calls_of_a_trace_become_rows_after_the_origin(tmp_path: Pat
     assert not late, "an activity starts before its launch: the clocks do not agree"
 
 
-def test_a_runtime_thread_is_the_python_thread_that_made_the_call() -> None:
-    context = CaptureContext(Rows(), StackTable())  # type: ignore[arg-type]
+def test_a_runtime_thread_is_the_python_thread_that_made_the_call(context: CaptureContext) -> None:
     number = context.threads.current()
     low = threading.get_ident() & 0xFFFFFFFF
     signed = low - (1 << 32) if low >= 1 << 31 else low

@@ -12,22 +12,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from syncscope.callsite import StackTable
 from syncscope.capture.sync_warnings import SyncWarnings
 from syncscope.context import CaptureContext
-from syncscope.recording.tables import TABLES, BlockingRow, Row
+from syncscope.recording.tables import BlockingRow, Row
 
 MESSAGE = "called a synchronizing CUDA operation (Triggered internally at Copy.cu:1.)"
-
-
-class Rows:
-    """Stands in for the writer: the lists that collectors append to."""
-
-    def __init__(self) -> None:
-        self.tables: dict[str, list[Row]] = {name: [] for name in TABLES}
-
-    def rows(self, table: str) -> list[Row]:
-        return self.tables[table]
 
 
 class Mode:
@@ -52,11 +41,10 @@ def mode(monkeypatch: pytest.MonkeyPatch) -> Mode:
 
 
 @pytest.fixture
-def rows(mode: Mode) -> Iterator[list[Row]]:
-    rows = Rows()
-    collector = SyncWarnings(CaptureContext(rows, StackTable()))  # type: ignore[arg-type]
+def rows(mode: Mode, context: CaptureContext) -> Iterator[list[Row]]:
+    collector = SyncWarnings(context)
     collector.start()
-    yield rows.tables["blocking"]
+    yield context.writer.rows("blocking")
     collector.stop()
 
 
@@ -113,20 +101,18 @@ def test_error_mode_reaches_torch_and_default_keeps_us_watching(
     assert torch._C._cuda_get_sync_debug_mode() == 0
 
 
-def test_stopping_leaves_the_filters_as_they_were(mode: Mode) -> None:
+def test_stopping_leaves_the_filters_as_they_were(mode: Mode, context: CaptureContext) -> None:
     before = list(warnings.filters)
-    rows = Rows()
-    collector = SyncWarnings(CaptureContext(rows, StackTable()))  # type: ignore[arg-type]
+    collector = SyncWarnings(context)
     collector.start()
     assert list(warnings.filters) != before
     collector.stop()
     assert list(warnings.filters) == before
 
 
-def test_stopping_gives_the_program_its_own_mode(mode: Mode) -> None:
+def test_stopping_gives_the_program_its_own_mode(mode: Mode, context: CaptureContext) -> None:
     mode.value = 2
-    rows = Rows()
-    collector = SyncWarnings(CaptureContext(rows, StackTable()))  # type: ignore[arg-type]
+    collector = SyncWarnings(context)
     collector.start()
     assert mode.value == 2
     torch._C._cuda_set_sync_debug_mode(0)

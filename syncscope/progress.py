@@ -1,0 +1,131 @@
+"""Follow the step marks of a run and carry out its schedule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncscope.calibration import Calibration
+from syncscope.collectors import Collectors
+from syncscope.context import CaptureContext
+from syncscope.options import RecordOptions
+from syncscope.recording.manifest import Window
+from syncscope.schedule import Phase, Schedule, StepCounter
+from syncscope.windows import Windows
+
+if TYPE_CHECKING:
+    from syncscope.capture.operators import DetailSteps
+
+
+class Progress:
+    """Where a run stands. Marks are counted from the start, carried out from `begin` on."""
+
+    def __init__(
+        self,
+        options: RecordOptions,
+        context: CaptureContext,
+        windows: Windows,
+        collectors: Collectors,
+    ) -> None:
+        self.details: list[Window] = []
+        self.calibration = Calibration()
+        self._options = options
+        self._context = context
+        self._windows = windows
+        self._collectors = collectors
+        self._schedule = Schedule(options)
+        self._counter = StepCounter()
+        self._detail: DetailSteps | None = None
+        self._detail_ns: int | None = None
+        self._phase = Phase()
+        self._counting = not options.start_after_s
+        self._step = 0
+        self._ready = False
+
+    def begin(self, detail: DetailSteps | None) -> None:
+        """The device is there. `detail` watches operators; None where that is not wanted."""
+        self._detail = detail
+        self._ready = True
+        if self._counting:
+            self._enter(self._schedule.at(self._step))
+
+    def step_ended(self, source: str, name: str) -> int | None:
+        """A mark came. Returns the start of the window that begins with it, if one does."""
+        if not self._counter.counts(source, name):
+            return None
+        if self._counting:
+            self._step += 1
+        elif self._context.now() < 1e9 * self._options.start_after_s:
+            return None
+        self._counting = True
+        return self._enter(self._schedule.at(self._step)) if self._ready else None
+
+    def end(self, *, exiting: bool) -> None:
+        """The recording stops: close what is open."""
+        if self._phase.calibration == "full":
+            self._windows.forget()
+        self._end_detail()
+        self._windows.end(exiting=exiting)
+        self._phase, self._ready = Phase(), False
+
+    def shortfall(self) -> tuple[str, ...]:
+        """What was asked for and did not happen, in words."""
+        options, first = self._options, self._schedule.first
+        if not self._counting:
+            return (f"no step ended after the {options.start_after_s:g} s of --start-after",)
+        if self._step < first:
+            return (
+                f"the program ended after {self._step} steps, before the first window, which "
+                f"begins after {first}",
+            )
+        if options.steps is not None and self._step < first + options.steps:
+            return (
+                f"{options.steps} steps were asked for; the program made {self._step - first} "
+                "of them",
+            )
+        return ()
+
+    def _enter(self, phase: Phase) -> int | None:
+        before, self._phase = self._phase, phase
+        start_ns = None
+        if before.calibration or phase.calibration:
+            self._calibrate(before, phase)
+        if before.window and not phase.window:
+            self._windows.end()
+        if before.detail and not phase.detail:
+            self._end_detail()
+        if phase.detail and not before.detail:
+            self._begin_detail()
+        if phase.window and not before.window:
+            start_ns = self._windows.begin()
+        return start_ns
+
+    def _calibrate(self, before: Phase, phase: Phase) -> None:
+        if before.calibration:
+            without = before.calibration == "full" and self._windows.activity is None
+            kind = "free" if without else before.calibration
+            self.calibration.step_ended(kind, before.block)
+        if before.calibration != phase.calibration:
+            if before.calibration == "full":
+                self._windows.forget()
+            if before.calibration == "bare":
+                self._collectors.resume()
+            if phase.calibration == "full":
+                self._windows.rehearse()
+            if phase.calibration == "bare":
+                self._collectors.pause()
+        self.calibration.step_begins()
+
+    def _begin_detail(self) -> None:
+        if self._detail is None:
+            return
+        if self._detail.begin():
+            self._detail_ns = self._context.now()
+        else:
+            reason = "the program has a dispatch mode of its own"
+            self._collectors.note("operators", "failed", reason)
+
+    def _end_detail(self) -> None:
+        if self._detail is not None and self._detail_ns is not None:
+            self._detail.end()
+            self.details.append(Window(self._detail_ns, self._context.now()))
+            self._detail_ns = None

@@ -1,0 +1,100 @@
+"""Open and close the windows in which GPU activity is recorded."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from syncscope.collectors import Collectors, one_line
+from syncscope.context import CaptureContext
+from syncscope.recording.manifest import Window
+
+if TYPE_CHECKING:
+    from syncscope.capture.gpu_activity import GpuActivity
+    from syncscope.capture.sampler import Sampler
+
+
+class Windows:
+    """The windows of a run. `activity` and `sampler` are set once the program uses CUDA."""
+
+    def __init__(self, context: CaptureContext, collectors: Collectors) -> None:
+        self.activity: GpuActivity | None = None
+        self.sampler: Sampler | None = None
+        self.closed: list[Window] = []
+        self.overhead: dict[str, float] = {}
+        """Seconds spent on opening (open_s) and on closing (collect_s) windows."""
+        self._context = context
+        self._collectors = collectors
+        self._open_ns: int | None = None
+
+    def begin(self) -> int:
+        """Open a window; returns its start. GPU activity that cannot begin is noted."""
+        began = time.perf_counter()
+        self._open_ns = self._begin_activity()
+        self._spent("open_s", began)
+        return self._open_ns
+
+    def end(self, *, exiting: bool = False) -> None:
+        """Close the open window, if there is one. `exiting`: the process ends right after."""
+        if self._open_ns is None:
+            return
+        start_ns, self._open_ns = self._open_ns, None
+        began = time.perf_counter()
+        self.closed.append(Window(start_ns, self._end_activity(exiting)))
+        self._spent("collect_s", began)
+
+    def abandon(self) -> None:
+        """Forget the open window: for a forked child, in which CUPTI does not work."""
+        if self.activity is not None:
+            self.activity.abandon()
+        self.activity = self.sampler = self._open_ns = None
+
+    def rehearse(self) -> None:
+        """Record GPU activity that `forget` will throw away, to see what it costs."""
+        self._begin_activity()
+
+    def forget(self) -> None:
+        """End a rehearsal."""
+        if self.activity is not None and self.activity.running:
+            self.activity.discard()
+        if self.sampler is not None:
+            self.sampler.end(())
+
+    def interrupted(self) -> None:
+        """The program starts torch.profiler, which cannot share CUPTI: the window ends here."""
+        self.end()
+        self._collectors.note(
+            "activity", "on", "a window ended where the program started torch.profiler"
+        )
+
+    def _begin_activity(self) -> int:
+        if self.activity is None:
+            return self._context.now()
+        try:
+            start_ns = self.activity.begin()
+        except Exception as error:  # noqa: BLE001  (the program must go on)
+            self._collectors.note("activity", "failed", one_line(error))
+            return self._context.now()
+        self._collectors.note("activity", "on")
+        if self.sampler is not None:
+            self.sampler.begin()
+        return start_ns
+
+    def _end_activity(self, exiting: bool) -> int:
+        end_ns = self._context.now()
+        activity, sampler = self.activity, self.sampler
+        if activity is None or not activity.running:
+            return end_ns
+        try:
+            end_ns, calls = activity.end(exiting=exiting)
+        except Exception as error:  # noqa: BLE001  (the program must go on)
+            calls = []
+            self._collectors.note("activity", "failed", one_line(error))
+        else:
+            self._collectors.note("activity", *activity.verdict, activity.lost)
+        if sampler is not None:
+            sampler.end(calls)
+        return end_ns
+
+    def _spent(self, name: str, began: float) -> None:
+        self.overhead[name] = self.overhead.get(name, 0.0) + time.perf_counter() - began

@@ -1,0 +1,102 @@
+"""The host touches memory of a copy under way: reported while the copy's event says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syncscope.capture.flights import Flight, Flights, _span
+from syncscope.context import CaptureContext
+from syncscope.recording.tables import BlockingRow
+
+
+class Event:
+    """Plays a CUDA event."""
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def query(self) -> bool:
+        return self.done
+
+
+@pytest.fixture
+def flights(context: CaptureContext) -> Iterator[Flights]:
+    flights = Flights(context)
+    flights.start()
+    flights._watch()
+    yield flights
+    flights.stop()
+
+
+def under_way(flights: Flights, host: torch.Tensor, *, upload: bool) -> Event:
+    event = Event()
+    flights._pending.append(Flight(upload, *_span(host), event))
+    return event
+
+
+def ops(context: CaptureContext) -> list[str]:
+    rows = context.writer.rows("blocking")
+    assert all(isinstance(row, BlockingRow) and row.kind == "race" for row in rows)
+    return [row.op for row in rows if isinstance(row, BlockingRow)]
+
+
+def test_refilling_a_buffer_that_is_being_uploaded_is_a_race(
+    flights: Flights, context: CaptureContext
+) -> None:
+    host = torch.zeros(8)
+    event = under_way(flights, host, upload=True)
+    host.sum()
+    assert ops(context) == []
+    host.fill_(1.0)
+    host[2] = 3.0
+    assert ops(context) == ["Tensor.fill_", "Tensor.__setitem__"]
+    event.done = True
+    host.fill_(2.0)
+    assert len(ops(context)) == 2
+
+
+def test_reading_what_is_being_downloaded_is_a_race(
+    flights: Flights, context: CaptureContext
+) -> None:
+    host = torch.zeros(8)
+    event = under_way(flights, host, upload=False)
+    host[:4].sum()
+    assert ops(context) == ["Tensor.sum"]
+    event.done = True
+    host.sum()
+    assert ops(context) == ["Tensor.sum"]
+
+
+def test_other_memory_and_other_parts_of_the_same_are_no_race(
+    flights: Flights, context: CaptureContext
+) -> None:
+    host = torch.zeros(8)
+    under_way(flights, host[:4], upload=True)
+    torch.zeros(8).fill_(1.0)
+    host[4:].fill_(1.0)
+    host[:0].fill_(1.0)
+    assert ops(context) == []
+    host[3:5].fill_(1.0)
+    assert ops(context) == ["Tensor.fill_"]
+
+
+@given(
+    size=st.tuples(st.integers(1, 5), st.integers(1, 5)),
+    cut=st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 3)),
+)
+def test_the_span_of_a_view_holds_all_its_elements(
+    size: tuple[int, int], cut: tuple[int, int, int]
+) -> None:
+    host = torch.zeros(size)
+    view = host[cut[0] :, cut[1] :: cut[2]].t()
+    start, end = _span(view)
+    addresses = {view[i, j].data_ptr() for i in range(view.shape[0]) for j in range(view.shape[1])}
+    if addresses:
+        assert (min(addresses), max(addresses) + 4) == (start, end)
+    else:
+        assert start == end

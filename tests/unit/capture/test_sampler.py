@@ -1,0 +1,54 @@
+"""A sample names the line of a runtime call that no hook saw; nothing else is kept."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from syncscope.capture.sampler import Sampler
+from syncscope.context import CaptureContext
+from syncscope.recording.tables import BlockingRow, FrameRow, RuntimeRow
+
+
+def sleeping(context: CaptureContext, spans: list[tuple[int, int, int]]) -> None:
+    start_ns = context.now()
+    time.sleep(0.1)  # stands for a call that waits in C
+    spans.append((context.threads.current(), start_ns, context.now()))
+
+
+def test_a_call_that_waits_in_c_gets_the_line_that_made_it(context: CaptureContext) -> None:
+    sampler = Sampler(context)
+    spans: list[tuple[int, int, int]] = []
+    sampler.begin()
+    thread = threading.Thread(target=sleeping, args=(context, spans))
+    thread.start()
+    thread.join()
+    number, start_ns, end_ns = spans[0]
+    calls = [
+        RuntimeRow(number, start_ns, end_ns, "cudaFree", "free", 1),
+        RuntimeRow(number, start_ns, end_ns, "cudaLaunchKernel", "launch", 2),
+        RuntimeRow(number, start_ns, start_ns + 1000, "cudaFree", "free", 3),
+        RuntimeRow(99, start_ns, end_ns, "cudaFree", "free", 4),
+    ]
+    sampler.end(calls)
+    (row,) = context.writer.rows("blocking")
+    assert isinstance(row, BlockingRow)
+    assert (row.source, row.kind, row.start_ns, row.end_ns) == (
+        "sampled",
+        "allocator",
+        start_ns,
+        end_ns,
+    )
+    frames = [found for found in context.stacks.resolve() if isinstance(found, FrameRow)]
+    assert frames[0].function == "sleeping"
+    assert frames[0].expression == "time.sleep(0.1)"
+
+
+def test_windows_follow_each_other_and_no_thread_stays(context: CaptureContext) -> None:
+    sampler = Sampler(context)
+    for _ in range(3):
+        sampler.begin()
+        sampler.end(())
+    sampler.end(())
+    assert not [t for t in threading.enumerate() if t.name == "syncscope-sampler"]
+    assert context.writer.rows("blocking") == []
