@@ -44,12 +44,32 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace what stands between two positions of a file by `code`.
+
+    Lines and columns (of characters) count from 1; the end is exclusive, and equal to the
+    start where `code` is inserted.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
 class Advice:
-    """How to write a line instead. `rewrite` is "" where no exact one is known."""
+    """How to write a line instead. `rewrite` is "" where no exact one is known.
+
+    `edits` say the same to a program: applied together they make the rewrite.
+    """
 
     title: str
     text: str
     rewrite: str
+    edits: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +77,10 @@ class Site:
     """A place in the code that made the host wait, or moved data; totals over the windows.
 
     `blocked_ns`, `exposed_idle_ns` and `size_bytes` are sums over all its events.
-    `savings_ns_per_step` is the idle time charged to it plus the time in which copies that
-    it waited for ran alone, per step: an upper bound of what removing it gains. `stack` is
+    `savings_ns_per_step` is what a steady step gains when the run is replayed with the site
+    cured, if `Replay.used`. Else, and for sites that were not replayed, it is an upper bound:
+    the idle time charged to it plus the time in which copies that it waited for ran alone, per
+    step. What several sites gain together can be more or less than their sum. `stack` is
     innermost first.
 
     `origin` is where the host created what the site moves, None if unknown. `moves_to` is the
@@ -100,6 +122,15 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamSummary:
+    """One stream of a device. `idle_ns` is its idle time while the device was busy."""
+
+    stream: int
+    busy_ns: int
+    idle_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class GpuSummary:
     """Busy and idle time of one device; busy_ns + idle_ns is the length of the windows.
 
@@ -116,6 +147,7 @@ class GpuSummary:
     idle_by_cause_ns: dict[str, int]
     steady_idle_fraction: float
     steady_idle_by_cause_ns: dict[str, int]
+    streams: tuple[StreamSummary, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +181,25 @@ class Coverage:
 class Replay:
     """Relative error of replaying the recording unchanged; None where it was not replayed.
 
-    `best_case_ns_per_step` is the length of a step without the waits of all flagged sites.
+    The error is that of the steady steps or of the whole recording, whichever is larger.
+    `best_case_ns_per_step` is the length of a step with all flagged sites cured. `used` says
+    whether savings come from the replay: not where its error is large. `left_out` counts
+    flagged sites that were not replayed because there are too many.
     """
 
     baseline_error: float | None
     best_case_ns_per_step: int | None = None
+    used: bool = False
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Regime:
     """What bounds the run: sync, transfer, launch, gpu or input; and the figure that shows it.
 
-    `fraction` is of a steady step: GPU busy time for gpu, else idle time of that cause.
+    `fraction` is of a steady step: GPU busy time for gpu, else idle time of that cause, for
+    transfer also the time in which only copies ran that the host waited for. Idle time that
+    the replay does not give back without the waits counts as launch.
     """
 
     kind: str

@@ -7,6 +7,7 @@ import pandas as pd
 
 from syncscope.analysis.idle import cost_ns
 from syncscope.analysis.intervals import Bools, Ints, covered, rest, union
+from syncscope.analysis.sites import Group
 from syncscope.analysis.windows import int64
 
 
@@ -44,6 +45,13 @@ def copying_ns(calls: pd.DataFrame, activity: pd.DataFrame) -> Ints:
     return np.where(waits, alone, 0)
 
 
+def copying_fraction(calls: pd.DataFrame, activity: pd.DataFrame, steps: pd.DataFrame) -> float:
+    """Part of the steps in which only copies ran that the host waited for; mean of the devices."""
+    inside = _inside(int64(calls, "start_ns"), steps)
+    alone = int(copying_ns(calls, activity)[inside].sum()) / max(activity["device"].nunique(), 1)
+    return alone / max(int((int64(steps, "end_ns") - int64(steps, "start_ns")).sum()), 1)
+
+
 def savings_ns(
     calls: pd.DataFrame, gaps: pd.DataFrame, activity: pd.DataFrame, steps: pd.DataFrame
 ) -> Ints:
@@ -54,6 +62,25 @@ def savings_ns(
     in_steps = gaps[_inside(int64(gaps, "end_ns"), steps)]
     copying = np.where(_inside(int64(calls, "start_ns"), steps), copying_ns(calls, activity), 0)
     return np.minimum(exposed_ns(calls, in_steps) + copying, cost_ns(calls))
+
+
+def bounds_ns(
+    groups: list[Group],
+    calls: pd.DataFrame,
+    gaps: pd.DataFrame,
+    activity: pd.DataFrame,
+    steps: pd.DataFrame,
+    step_count: int,
+) -> dict[str, int]:
+    """By site an upper bound of what its absence gains, per step.
+
+    The idle time charged to it in `steps` and the time in which copies that it waited for
+    ran alone. Where no GPU activity was recorded, the time that the host was blocked.
+    """
+    if not len(gaps) and not len(activity):
+        return {group.id: group.blocked_ns // max(step_count, 1) for group in groups}
+    sums = by_site(calls, savings_ns(calls, gaps, activity, steps))
+    return {site: total // max(len(steps), 1) for site, total in sums.items()}
 
 
 def by_site(calls: pd.DataFrame, values: Ints) -> dict[str, int]:

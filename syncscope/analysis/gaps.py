@@ -7,6 +7,7 @@ import pandas as pd
 
 from syncscope.analysis.intervals import Ints, rest, union
 from syncscope.analysis.windows import int64
+from syncscope.records import StreamSummary
 
 
 def idle_gaps(
@@ -32,3 +33,16 @@ def busy_ns(activity: pd.DataFrame, device: int) -> int:
     own = activity[activity["device"] == device]
     starts, ends = union(int64(own, "start_ns"), int64(own, "end_ns"))
     return int((ends - starts).sum())
+
+
+def stream_summaries(activity: pd.DataFrame, device: int) -> tuple[StreamSummary, ...]:
+    """Each stream's own busy time, and its idle time while another stream was busy."""
+    own = activity[activity["device"] == device]
+    whole = busy_ns(activity, device)
+    summaries = []
+    for stream in np.unique(int64(own, "stream")).tolist():
+        rows = own[own["stream"] == stream]
+        starts, ends = union(int64(rows, "start_ns"), int64(rows, "end_ns"))
+        busy = int((ends - starts).sum())
+        summaries.append(StreamSummary(stream, busy, whole - busy))
+    return tuple(summaries)

@@ -131,7 +131,7 @@ def _launches(gaps: pd.DataFrame, activity: pd.DataFrame, runtime: pd.DataFrame)
 def _lane(calls: pd.DataFrame, host: pd.DataFrame, threads: frozenset[int] | None) -> _Lane:
     """The host timeline of some threads (None: all). Calls lie on top of what they are in."""
     own = calls[calls["blocking"] | calls["kind"].isin(["transfer", "allocator"])]
-    pauses = host
+    pauses = host = host[host["kind"].isin(CAUSES_OF_IDLE)]
     if threads is not None:
         own = own[own["thread_id"].isin(list(threads))]
         pauses = host[host["thread_id"].isin(list(threads)) | (host["kind"] == "gc")]

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 
+from syncscope.analysis.costs import bounds_ns, by_site, copying_fraction, exposed_ns
 from syncscope.analysis.gaps import idle_gaps
 from syncscope.analysis.hooks import hook_events, main_thread, native_threads
 from syncscope.analysis.idle import explain_gaps
 from syncscope.analysis.intervals import Ints
 from syncscope.analysis.join import calls_of, match
+from syncscope.analysis.regime import regime_of
+from syncscope.analysis.replay_cures import WhatIf
+from syncscope.analysis.replay_forecast import cure_of, forecast
+from syncscope.analysis.replay_program import program_of
 from syncscope.analysis.result import Analysis
 from syncscope.analysis.sites import group_calls, with_sites
 from syncscope.analysis.stacks import Stacks
 from syncscope.analysis.step_records import step_records
 from syncscope.analysis.steps import full_steps, step_marks, step_table
-from syncscope.analysis.summary import coverage_of, gpu_summaries, run_summary, site_records
+from syncscope.analysis.summary import (
+    Costs,
+    allowed_reasons,
+    coverage_of,
+    diagnosed,
+    gpu_summaries,
+    run_summary,
+    site_records,
+)
 from syncscope.analysis.syntax import Sources
 from syncscope.analysis.waits import runtime_waits
 from syncscope.analysis.windows import clipped, windows_of
 from syncscope.recording.manifest import Manifest
 from syncscope.recording.reader import Recording
-from syncscope.records import Replay, Summary
+from syncscope.records import RunSummary, Summary
 
 CALL_COLUMNS = [
     "thread_id", "start_ns", "end_ns", "site_id", "name", "kind", "direction", "size_bytes",
@@ -29,48 +44,100 @@ CALL_COLUMNS = [
 ]  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Events:
+    """The tables that the figures are made of, and the moments that bound them."""
+
+    windows: tuple[Ints, Ints]
+    stacks: Stacks
+    hooks: pd.DataFrame
+    main: int
+    activity: pd.DataFrame
+    host: pd.DataFrame
+    calls: pd.DataFrame
+    gaps: pd.DataFrame
+    marks: Ints
+    steps: pd.DataFrame
+    steady: pd.DataFrame
+
+
 def analyze(recording: Recording) -> Analysis:
     """Analyse one recording, real, simulated or imported. Costs O(n log n) in its rows.
 
     Raises RecordingError if a table is damaged.
     """
-    manifest, windows = recording.manifest, windows_of(recording)
+    events = _events(recording)
+    run = run_summary(
+        recording.manifest, events.windows, events.steps, events.marks, cut=recording.truncated
+    )
+    what_if = _what_if(recording, events, run)
+    nvml = recording.table("nvml").sort_values("time_ns", kind="stable", ignore_index=True)
+    return Analysis(
+        manifest=recording.manifest,
+        summary=_summary(recording, events, run, what_if),
+        calls=events.calls[CALL_COLUMNS],
+        activity=events.activity,
+        gaps=events.gaps.drop(columns="call"),
+        steps=events.steps,
+        host=events.host,
+        nvml=nvml,
+        sources=recording.sources,
+        what_if=what_if,
+    )
+
+
+def _events(recording: Recording) -> _Events:
+    windows = windows_of(recording)
     stacks = Stacks(recording.table("frames"), recording.table("stacks"))
     activity = clipped(recording.table("activity"), windows)
     marks = step_marks(recording.table("steps"), windows)
     steps = step_table(marks, windows)
     hooks = hook_events(recording.table("blocking"), recording.table("transfers"), windows)
+    main = main_thread(hooks, recording.table("runtime"), recording.manifest)
     host = clipped(recording.table("host"), windows)
     calls = with_sites(_calls(recording, hooks, windows, stacks), stacks)
-    gaps = _gaps(recording, activity, calls, hooks, host, windows)
-    run = run_summary(manifest, windows, steps, marks, cut=recording.truncated)
+    gaps = _gaps(recording, activity, calls, host, windows, main)
+    steady = full_steps(steps, marks)
+    return _Events(windows, stacks, hooks, main, activity, host, calls, gaps, marks, steps, steady)
+
+
+def _summary(
+    recording: Recording, events: _Events, run: RunSummary, what_if: WhatIf | None
+) -> Summary:
+    calls, activity, gaps = events.calls, events.activity, events.gaps
+    steps, steady, manifest = events.steps, events.steady, recording.manifest
     devices = sorted({int(device) for device in gaps["device"]} | _busy_devices(activity))
-    full = full_steps(steps, marks)
-    sites = site_records(
-        group_calls(calls, stacks, marks), calls, activity, gaps, run, full,
-        Sources(recording.sources),
-    )  # fmt: skip
-    summary = Summary(
+    gpus = gpu_summaries(activity, gaps, devices, run.window_ns, steady, manifest.rank)
+    groups = group_calls(calls, events.stacks, events.marks)
+    diagnoses = diagnosed(groups, Sources(recording.sources))
+    reasons = allowed_reasons(calls, events.host, events.main)
+    cures = [
+        cure_of(told.group, told.cause)
+        for told in diagnoses
+        if told.group.flagged and told.group.kind != "race" and told.group.id not in reasons
+    ]
+    bounds = bounds_ns(groups, calls, gaps, activity, steady, run.steps)
+    replayed = forecast(what_if, cures, bounds)
+    costs = Costs(by_site(calls, exposed_ns(calls, gaps)), bounds, reasons, replayed)
+    sites = site_records(diagnoses, costs, run)
+    return Summary(
         run=run,
-        gpu=gpu_summaries(activity, gaps, devices, run.window_ns, full, manifest.rank),
+        gpu=gpus,
         sites=sites,
-        coverage=coverage_of(calls, stacks, manifest),
-        replay=Replay(None),
+        coverage=coverage_of(calls, events.stacks, manifest),
+        replay=replayed.record(run.step_ns),
         overhead=dict(manifest.overhead),
-        steps=step_records(steps, full, calls, gaps, activity, host, sites),
+        regime=regime_of(gpus, copying_fraction(calls, activity, steady), replayed.best_fraction),
+        steps=step_records(steps, steady, calls, gaps, activity, events.host, sites),
     )
-    nvml = recording.table("nvml").sort_values("time_ns", kind="stable", ignore_index=True)
-    return Analysis(
-        manifest=manifest,
-        summary=summary,
-        calls=calls[CALL_COLUMNS],
-        activity=activity,
-        gaps=gaps.drop(columns="call"),
-        steps=steps,
-        host=host,
-        nvml=nvml,
-        sources=recording.sources,
-    )
+
+
+def _what_if(recording: Recording, events: _Events, run: RunSummary) -> WhatIf | None:
+    program = program_of(
+        recording.table("activity"), recording.table("runtime"), events.windows, events.steady,
+        recording.manifest, events.main,
+    )  # fmt: skip
+    return WhatIf(program, events.calls, events.steady, run.device) if program else None
 
 
 def _calls(
@@ -85,15 +152,14 @@ def _gaps(
     recording: Recording,
     activity: pd.DataFrame,
     calls: pd.DataFrame,
-    hooks: pd.DataFrame,
     host: pd.DataFrame,
     windows: tuple[Ints, Ints],
+    main: int,
 ) -> pd.DataFrame:
     """The gaps with cause and site, sorted by start."""
     manifest, runtime = recording.manifest, recording.table("runtime")
     devices = _busy_devices(activity) or _silent_devices(manifest)
     gaps = idle_gaps(activity, sorted(devices), windows)
-    main = main_thread(hooks, runtime, manifest)
     gaps = explain_gaps(gaps, activity, runtime, calls, host, manifest, main)
     call = gaps["call"].to_numpy(dtype=np.int64)
     names = np.append(calls["site_id"].to_numpy(dtype=object), "")

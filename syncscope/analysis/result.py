@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from syncscope.analysis.replay_cures import WhatIf
 from syncscope.recording.manifest import Manifest
 from syncscope.records import Summary
 
@@ -23,6 +24,8 @@ class Analysis:
       steps     index, start_ns, end_ns
       host      the columns of the recording's table `host`
       nvml      the columns of the recording's table `nvml`
+
+    `what_if` replays the recording with cures; None where there is nothing to replay.
     """
 
     manifest: Manifest
@@ -34,3 +37,4 @@ class Analysis:
     host: pd.DataFrame
     nvml: pd.DataFrame
     sources: dict[str, str]
+    what_if: WhatIf | None = None

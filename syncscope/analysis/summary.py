@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 
 from syncscope.analysis.causes import diagnose
-from syncscope.analysis.costs import by_site, exposed_ns, savings_ns
 from syncscope.analysis.findings import Finding
-from syncscope.analysis.gaps import busy_ns
-from syncscope.analysis.intervals import Ints, covered
+from syncscope.analysis.gaps import busy_ns, stream_summaries
+from syncscope.analysis.intervals import Ints, covered, innermost
+from syncscope.analysis.replay_forecast import Forecast
 from syncscope.analysis.sites import Group
 from syncscope.analysis.stacks import Stacks
 from syncscope.analysis.steps import full_steps
@@ -18,8 +22,10 @@ from syncscope.analysis.windows import int64
 from syncscope.recording.manifest import Manifest
 from syncscope.records import (
     CAUSES_OF_IDLE,
+    Advice,
     Coverage,
     GpuSummary,
+    Origin,
     RunSummary,
     Site,
     StackFrame,
@@ -27,6 +33,17 @@ from syncscope.records import (
 
 FIX_FRACTION = 0.01
 """A site is worth fixing if it costs more than this part of a step."""
+
+ERROR_MARGIN = 3.0
+"""And more than this many times what the replay is off by."""
+
+
+class Diagnosis(NamedTuple):
+    """A site, why it waits or copies, and what to write instead."""
+
+    group: Group
+    cause: str
+    advice: Advice
 
 
 def run_summary(
@@ -83,6 +100,7 @@ def gpu_summaries(
                 idle_by_cause_ns=by_cause,
                 steady_idle_fraction=sum(steady.values()) / steady_ns if steady_ns else 0.0,
                 steady_idle_by_cause_ns=steady,
+                streams=stream_summaries(activity, device),
             )
         )
     return tuple(summaries)
@@ -106,31 +124,52 @@ def coverage_of(calls: pd.DataFrame, stacks: Stacks, manifest: Manifest) -> Cove
     return Coverage(total, attributed, total - attributed, lost)
 
 
-def site_records(
-    groups: list[Group],
-    calls: pd.DataFrame,
-    activity: pd.DataFrame,
-    gaps: pd.DataFrame,
-    run: RunSummary,
-    steps: pd.DataFrame,
-    sources: Sources,
-) -> tuple[Site, ...]:
-    """Sites with their costs, flagged and dear ones first.
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """By site: idle time in all (ns), an upper bound of the savings per step (ns), and the
+    reason that somebody gave for leaving it as it is. And what the replay says."""
 
-    `savings_ns_per_step` is the idle time charged to a site in the steps that began and
-    ended with a mark, and the time in which its waited-for copies ran alone, per such step.
-    Where no GPU activity was recorded, the time that the host was blocked stands in for it:
-    an upper bound as well.
+    exposed_ns: Mapping[str, int]
+    bounds_ns: Mapping[str, int]
+    reasons: Mapping[str, str]
+    forecast: Forecast
+
+    def saved_ns(self, site: str) -> int:
+        """What the replay says, else the upper bound."""
+        return self.forecast.savings_ns.get(site, self.bounds_ns.get(site, 0))
+
+
+def allowed_reasons(calls: pd.DataFrame, host: pd.DataFrame, main: int) -> dict[str, str]:
+    """By site the reason for which all its calls are allowed (`syncscope.allow`).
+
+    A call is allowed if it begins in an interval of kind "allow" on its own thread, or, when
+    its thread has none, on the main one: autograd's threads work for that.
     """
-    exposed = by_site(calls, exposed_ns(calls, gaps))
-    savings = by_site(calls, savings_ns(calls, gaps, activity, steps))
-    records = []
-    for group in groups:
-        saved = savings.get(group.id, 0) // max(len(steps), 1)
-        if not len(gaps) and not len(activity):
-            saved = group.blocked_ns // max(run.steps, 1)
-        records.append(_site(group, exposed.get(group.id, 0), saved, run, sources))
-    return tuple(sorted(records, key=_rank))
+    allowed = host[host["kind"] == "allow"]
+    if not len(allowed):
+        return {}
+    own = calls["thread_id"].where(calls["thread_id"].isin(allowed["thread_id"]), main)
+    reason = np.full(len(calls), -1, dtype=np.int64)
+    for thread, group in allowed.groupby("thread_id"):
+        mine = np.flatnonzero(own == thread)
+        bounds = int64(group, "start_ns"), int64(group, "end_ns")
+        inner = innermost(int64(calls, "start_ns")[mine], *bounds)
+        reason[mine[inner >= 0]] = group.index.to_numpy()[inner[inner >= 0]]
+    told = calls.assign(reason=reason)[calls["site_id"] != ""]
+    whole = told.groupby("site_id")["reason"].agg(["min", "first"])
+    whole = whole[whole["min"] >= 0]
+    return {str(site): str(host["name"][row]) for site, row in whole["first"].items()}
+
+
+def diagnosed(groups: list[Group], sources: Sources) -> list[Diagnosis]:
+    """Each site with its cause and the advice for it."""
+    findings = [Finding(group, sources.expression(group.place.frame)) for group in groups]
+    return [Diagnosis(finding.group, *diagnose(finding)) for finding in findings]
+
+
+def site_records(diagnoses: list[Diagnosis], costs: Costs, run: RunSummary) -> tuple[Site, ...]:
+    """Sites with their costs, flagged and dear ones first."""
+    return tuple(sorted((_site(told, costs, run) for told in diagnoses), key=_rank))
 
 
 def _rank(site: Site) -> tuple[object, ...]:
@@ -146,9 +185,10 @@ def _rank(site: Site) -> tuple[object, ...]:
     )
 
 
-def _site(group: Group, exposed: int, saved: int, run: RunSummary, sources: Sources) -> Site:
-    frame = group.place.frame
-    cause, advice = diagnose(Finding(group, sources.expression(frame)))
+def _site(told: Diagnosis, costs: Costs, run: RunSummary) -> Site:
+    group, frame = told.group, told.group.place.frame
+    saved, reason = costs.saved_ns(group.id), costs.reasons.get(group.id)
+    unit = _least_ns(costs.forecast, run)
     pageable = {"pageable": True, "pinned": False}.get(group.memory)
     return Site(
         id=group.id,
@@ -167,22 +207,49 @@ def _site(group: Group, exposed: int, saved: int, run: RunSummary, sources: Sour
         blocking=group.blocking,
         direction=group.direction or None,
         pageable=pageable,
-        cause=cause,
+        cause=told.cause,
         count=group.count,
         per_step=group.count / max(run.steps, 1),
         size_bytes=group.size_bytes,
         blocked_ns=group.blocked_ns,
-        exposed_idle_ns=exposed,
+        exposed_idle_ns=costs.exposed_ns.get(group.id, 0),
         savings_ns_per_step=saved,
-        flagged=group.flagged,
-        verdict=_verdict(group, saved, run.step_ns),
-        advice=advice,
+        flagged=group.flagged and reason is None,
+        verdict=_verdict(group, saved > unit, allowed=reason is not None),
+        advice=told.advice,
         sampled=group.sampled,
         stack=tuple(StackFrame(f.file, f.line, f.function) for f in group.place.stack),
+        origin=_origin(group),
+        moves_to=costs.forecast.moves_to.get(group.id),
+        reason=reason or "",
     )
 
 
-def _verdict(group: Group, saved_ns: int, step_ns: int) -> str:
+def _origin(group: Group) -> Origin | None:
+    """Where the host created what is moved, if that is another line."""
+    frame = group.origin.frame
+    if not group.origin.known or group.direction != "h2d" or frame.id == group.place.frame.id:
+        return None
+    return Origin(
+        file=frame.file,
+        line=frame.line,
+        end_line=frame.end_line,
+        column=frame.column,
+        end_column=frame.end_column,
+        function=frame.function,
+        expression=frame.expression,
+    )
+
+
+def _least_ns(forecast: Forecast, run: RunSummary) -> float:
+    """Savings up to this are not worth a change, or lost in the error of the replay."""
+    error = forecast.error if forecast.trusted else None
+    return max(FIX_FRACTION, ERROR_MARGIN * (error or 0.0)) * run.step_ns
+
+
+def _verdict(group: Group, pays: bool, *, allowed: bool) -> str:
     if group.kind == "race":
         return "unsafe"
-    return "fix" if group.flagged and saved_ns > FIX_FRACTION * step_ns else "harmless"
+    if allowed and group.flagged:
+        return "allowed"
+    return "fix" if group.flagged and pays else "harmless"

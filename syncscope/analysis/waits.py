@@ -44,7 +44,7 @@ def runtime_waits(
     parts = _with_copies(parts, activity)
     parts["followed_by"] = _next_call(parts)
     parts = parts[parts["kind"].isin(_WATCHED) & ~parts["direction"].isin(["d2d", "p2p"])]
-    parts = parts[~_nested(parts)]
+    parts = parts[~nested(parts)]
     hook = owners(parts, hooks)
     row = pd.Series(np.arange(len(parts)), index=parts.index)
     follower = parts["followed_by"].map(row).fillna(-1).to_numpy(dtype=np.int64)
@@ -129,7 +129,7 @@ def _next_call(parts: pd.DataFrame) -> Ints:
     return following
 
 
-def _nested(parts: pd.DataFrame) -> Bools:
+def nested(parts: pd.DataFrame) -> Bools:
     """Calls that lie inside an earlier call of the same thread."""
     ends = int64(parts, "end_ns")
     reach = parts.groupby("thread_id")["end_ns"].cummax().to_numpy(dtype=np.int64)

@@ -1,0 +1,166 @@
+"""What a run would gain if lines were written otherwise, by replaying it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from syncscope.analysis.intervals import Bools, Ints, innermost
+from syncscope.analysis.replay import Outcome, Program
+from syncscope.analysis.replay_work import COPIES
+from syncscope.analysis.windows import int64
+
+PINNED_RATES = {"B200": 54e9, "H200": 54e9, "H100": 54e9, "GH200": 300e9}
+"""Bytes/s of a pinned copy where the recording has none to measure, by part of the GPU's
+name: 85 % of the raw rate of PCIe 5.0 x16, of NVLink-C2C less (NVIDIA's datasheets)."""
+
+USUAL_PINNED_RATE = 25e9
+"""The same for PCIe 4.0 x16, which most other GPUs have."""
+
+MEASURABLE_BYTES = 1 << 20
+"""Smaller copies take longer than their bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cure:
+    """How the calls of a site change: they do not wait any more; `pins`: their copies run
+    at the rate of pinned memory; `vanishes`: their copies do not run at all."""
+
+    site: str
+    pins: bool = False
+    vanishes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What cures gain. `moves_to` is the site where the host waits more instead, or None."""
+
+    ns_per_step: int
+    fraction: float
+    moves_to: str | None
+
+
+class WhatIf:
+    """A recording that can be replayed with cures, and compared with itself unchanged.
+
+    `calls` are those of the analysis, with their sites; `steps` the steady ones, whose edges
+    are marks of the program; `device` the name of the GPU. A question costs one replay.
+    `sites` are the ids by number; 0 stands for what no line is charged with.
+    """
+
+    def __init__(
+        self, program: Program, calls: pd.DataFrame, steps: pd.DataFrame, device: str
+    ) -> None:
+        self.program, self._device, self._count = program, device, max(len(steps), 1)
+        self._begin, self._end = (
+            np.searchsorted(program.marks, int64(steps, name)) for name in ("start_ns", "end_ns")
+        )
+        sites = np.append("", calls["site_id"].to_numpy(dtype=object))
+        number, self.sites = pd.factorize(sites)
+        site = number[np.append(_claimed(program, calls), -1) + 1]
+        self._of_wait: Ints = site[program.waits.call]
+        self._of_copy: Ints = np.where(self._direction != "", site[program.work.call], 0)
+
+    @cached_property
+    def baseline(self) -> Outcome:
+        """The run replayed without a change."""
+        return self.program.replay()
+
+    @property
+    def baseline_error(self) -> float:
+        """How far that is off, as part of the recorded time: of the steps or of the whole
+        run, whichever is worse."""
+        recorded, replayed = self.program.recorded(), self.baseline
+        steps = self._in_steps(recorded)
+        whole = int(recorded.done_ns[-1] - self._origin)
+        return max(
+            abs(self._in_steps(replayed) - steps) / max(steps, 1),
+            abs(int(replayed.done_ns[-1] - recorded.done_ns[-1])) / max(whole, 1),
+        )
+
+    def without(self, cures: Collection[Cure]) -> Gain:
+        """What the steady steps gain from all of the cures together."""
+        before = self._in_steps(self.baseline)
+        outcome = self.program.replay(*self._changes(cures))
+        gained = before - self._in_steps(outcome)
+        return Gain(
+            ns_per_step=gained // self._count,
+            fraction=gained / max(before, 1),
+            moves_to=self._grown(outcome, cures),
+        )
+
+    def touches(self, cure: Cure) -> bool:
+        """Whether the cure changes anything that is replayed."""
+        gone, length = self._changes([cure])
+        return bool(gone.any() or (length != self.program.work.length_ns).any())
+
+    @cached_property
+    def _origin(self) -> int:
+        work, waits = self.program.work, self.program.waits
+        return int(min([*work.launch_ns[:1], *waits.start_ns[:1], *self.program.marks[:1]]))
+
+    @cached_property
+    def _direction(self) -> np.ndarray:
+        direction = self.program.activity["direction"].to_numpy(dtype=object)
+        moved: np.ndarray = np.where(np.isin(direction, COPIES), direction, "")
+        return moved[self.program.work.row]
+
+    @cached_property
+    def _pinned_ns(self) -> Ints:
+        """Per activity how long its copy takes from or to pinned memory."""
+        size = int64(self.program.activity, "size_bytes")[self.program.work.row]
+        pinned = self.program.activity["memory"].to_numpy(dtype=object) == "pinned"
+        known = pinned[self.program.work.row] & (size >= MEASURABLE_BYTES)
+        spent = self.program.work.end_ns - self.program.work.start_ns
+        rates = [rate for name, rate in PINNED_RATES.items() if name in self._device]
+        length = np.zeros(len(size), dtype=np.int64)
+        for direction in COPIES:
+            mine = self._direction == direction
+            seen = mine & known & (spent > 0)
+            rate = max(rates, default=USUAL_PINNED_RATE) / 1e9
+            if seen.any():
+                rate = float(np.median(size[seen] / spent[seen]))
+            length[mine] = np.maximum(size[mine], 0) / rate
+        return np.minimum(length, self.program.work.length_ns)
+
+    def _changes(self, cures: Collection[Cure]) -> tuple[Bools, Ints]:
+        length = self.program.work.length_ns
+        named = np.isin(self.sites, [cure.site for cure in cures])
+        pins = np.isin(self.sites, [cure.site for cure in cures if cure.pins])
+        vanishes = np.isin(self.sites, [cure.site for cure in cures if cure.vanishes])
+        named[0] = False
+        length = np.where(pins[self._of_copy], self._pinned_ns, length)
+        return named[self._of_wait], np.where(vanishes[self._of_copy], 0, length)
+
+    def _in_steps(self, outcome: Outcome) -> int:
+        return int((outcome.done_ns[self._end] - outcome.done_ns[self._begin]).sum())
+
+    def _grown(self, outcome: Outcome, cures: Collection[Cure]) -> str | None:
+        """The site whose waits grew most, if they took over a tenth of what the cured ones
+        had."""
+        more = np.zeros(len(self.sites), dtype=np.int64)
+        np.add.at(more, self._of_wait, outcome.blocked_ns - self.baseline.blocked_ns)
+        cured = np.isin(self.sites, [cure.site for cure in cures])
+        had = -int(more[cured].sum())
+        more[cured] = 0
+        more[0] = 0
+        most = int(more.argmax())
+        return str(self.sites[most]) if more[most] * 10 > max(had, 0) and more[most] > 0 else None
+
+
+def _claimed(program: Program, calls: pd.DataFrame) -> Ints:
+    """The call that each runtime call is part of, by its middle, or -1."""
+    runtime = program.runtime
+    found = np.full(len(runtime), -1, dtype=np.int64)
+    middle = (int64(runtime, "start_ns") + int64(runtime, "end_ns")) // 2
+    threads = int64(runtime, "thread_id")
+    own = calls[calls["end_ns"] > calls["start_ns"]]
+    for thread, group in own.groupby("thread_id"):
+        mine = np.flatnonzero(threads == thread)
+        inner = innermost(middle[mine], int64(group, "start_ns"), int64(group, "end_ns"))
+        found[mine[inner >= 0]] = group.index.to_numpy()[inner[inner >= 0]]
+    return found

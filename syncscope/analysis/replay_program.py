@@ -1,0 +1,59 @@
+"""From the tables of a recording to the program that is replayed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from syncscope.analysis.hooks import native_threads
+from syncscope.analysis.intervals import Ints
+from syncscope.analysis.replay import Program
+from syncscope.analysis.replay_waits import inside_copies, waits_of
+from syncscope.analysis.replay_work import work_of
+from syncscope.analysis.windows import int64
+from syncscope.recording.manifest import Manifest
+
+
+def program_of(
+    activity: pd.DataFrame,
+    runtime: pd.DataFrame,
+    windows: tuple[Ints, Ints],
+    steps: pd.DataFrame,
+    manifest: Manifest,
+    main: int,
+) -> Program | None:
+    """The program with marks at the edges of `steps` and the end of the last window.
+
+    Takes both tables as recorded, in any order; None where one of them is empty in the
+    windows: what the host did between them, or the devices, is not known then. Time between
+    windows counts as the host's own.
+    """
+    activity, runtime = _within(activity, windows), _within(runtime, windows)
+    if not len(activity) or not len(runtime):
+        return None
+    lane = _lanes(runtime, manifest, main)
+    copy_waits = inside_copies(runtime, activity)
+    work = work_of(activity, runtime, lane, copy_waits)
+    waits = waits_of(runtime, lane, work, copy_waits)
+    edges = (int64(steps, "start_ns"), int64(steps, "end_ns"), windows[1][-1:])
+    return Program(activity, runtime, work, waits, np.unique(np.concatenate(edges)))
+
+
+def _within(frame: pd.DataFrame, windows: tuple[Ints, Ints]) -> pd.DataFrame:
+    """The rows that began in a window, whole."""
+    starts = int64(frame, "start_ns")
+    window = np.searchsorted(windows[0], starts, side="right") - 1
+    inside = (window >= 0) & (starts <= np.append(windows[1], 0)[window])
+    return frame[inside].reset_index(drop=True)
+
+
+def _lanes(runtime: pd.DataFrame, manifest: Manifest, main: int) -> Ints:
+    """The host lane of each call: 0 for the main thread and the native ones that work for
+    it, one more for each other thread. An imported trace does not tell: all share lane 0."""
+    native = native_threads(manifest)
+    threads = int64(runtime, "thread_id")
+    if manifest.imported and not native:
+        return np.zeros(len(threads), dtype=np.int64)
+    shared = np.isin(threads, [main, *native])
+    others = np.unique(threads[~shared])
+    return np.where(shared, 0, np.searchsorted(others, threads) + 1)

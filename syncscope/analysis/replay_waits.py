@@ -1,0 +1,237 @@
+"""What each blocking runtime call waits for: the activities that had to be done before.
+
+The runtime calls name no stream and no event. Which it was follows from what was done when
+the call returned: nothing that ran on after it can have been waited for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from syncscope.analysis.intervals import Bools, Ints
+from syncscope.analysis.replay_work import COPIES, NEVER, Work
+from syncscope.analysis.waits import nested
+from syncscope.analysis.windows import int64
+from syncscope.recording.cuda_names import blocks_host, drains_device
+
+CLOCK_TOLERANCE_NS = 5_000
+"""How far an activity may end after the call that waited for it, by the clocks."""
+
+STAGED_BYTES = 64 * 1024
+"""Up to this size an upload from pageable memory is staged, and its call does not wait
+(CUDA C++ API reference, "API synchronization behavior")."""
+
+FULL_QUEUE = 256
+"""A launch may wait for room only behind this many activities; drivers hold about 1024."""
+
+SLOW_LAUNCH_NS = 100_000
+"""A launch that takes longer than this waited for something."""
+
+_OWN, _STREAM, _EVENT, _DEVICE, _ROOM = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Calls that wait, in their order. Wait i ends at max(its start + fixed_ns, end of each of
+    its targets + after_ns). `call` is its position in the table of runtime calls; targets are
+    activities of `Work`, those of wait i are target[first[i]:first[i + 1]].
+    """
+
+    call: Ints
+    lane: Ints
+    start_ns: Ints
+    end_ns: Ints
+    fixed_ns: Ints
+    after_ns: Ints
+    first: Ints
+    target: Ints
+
+    @property
+    def owner(self) -> Ints:
+        """The wait of each target."""
+        return np.repeat(np.arange(len(self.call)), np.diff(self.first))
+
+
+def inside_copies(runtime: pd.DataFrame, activity: pd.DataFrame) -> Bools:
+    """Which runtime calls last until the copy that they start is done.
+
+    Copies that are not asynchronous, and those from or to pageable memory that do not fit
+    into the driver's staging buffer; but none that returned before its copy was done, or,
+    for an upload, had begun: the host stages the last part and returns a little earlier.
+    """
+    copies = activity[activity["direction"].isin(COPIES) & (activity["correlation_id"] > 0)]
+    copies = copies.drop_duplicates("correlation_id").set_index("correlation_id")
+    is_copy = (runtime["kind"] == "memcpy").to_numpy()
+    waits = np.zeros(len(runtime), dtype=np.bool_)
+    index = np.flatnonzero(is_copy)
+    known = copies.reindex(runtime["correlation_id"].to_numpy()[index])
+    pageable = (known["memory"] == "pageable").to_numpy()
+    large = (known["direction"] == "d2h") | (known["size_bytes"] > STAGED_BYTES)
+    named = runtime["name"].iloc[index].map(blocks_host).to_numpy(dtype=np.bool_)
+    limit = known["end_ns"].where(known["direction"] == "d2h", known["start_ns"])
+    returned = int64(runtime, "end_ns")[index] + CLOCK_TOLERANCE_NS
+    over = limit.fillna(np.inf).to_numpy() <= returned
+    waits[index] = over & (named | (pageable & large.to_numpy()))
+    return waits
+
+
+def waits_of(runtime: pd.DataFrame, lane: Ints, work: Work, copy_waits: Bools) -> Waits:
+    """The blocking calls, each with what it waited for; calls without any of it are left out.
+
+    - a copy that waits: its own copy;
+    - a stream's wait: all that was launched on the stream that its lane used last, or on
+      the one that became empty as the call returned;
+    - an event's wait: what had just been done when the call returned, of all that was
+      launched before the last event was recorded;
+    - a wait for the device, or a call that frees or gets memory: all of the device;
+    - a launch that took very long behind a full queue: room in it.
+    """
+    kinds = _kinds(runtime, copy_waits, work)
+    call = np.flatnonzero(kinds >= 0)
+    call = call[np.argsort(int64(runtime, "start_ns")[call], kind="stable")]
+    owner, target = _targets(runtime, lane, work, call, kinds[call])
+    order = np.argsort(owner, kind="stable")
+    owner, target = owner[order], target[order]
+    kept, counts = np.unique(owner, return_counts=True)
+    call = call[kept]
+    start, end = int64(runtime, "start_ns")[call], int64(runtime, "end_ns")[call]
+    first = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    done = np.full(len(call), NEVER, dtype=np.int64)
+    if len(call):
+        done = np.maximum.reduceat(work.end_ns[target], first[:-1])
+    late = done > start
+    after = np.where(late, end - done, end - start)
+    return Waits(
+        call=call, lane=lane[call], start_ns=start, end_ns=end,
+        fixed_ns=np.minimum(np.maximum(after, 0), end - start), after_ns=after,
+        first=first, target=target,
+    )  # fmt: skip
+
+
+def _kinds(runtime: pd.DataFrame, copy_waits: Bools, work: Work) -> Ints:
+    """What each runtime call may wait for; -1 for nothing."""
+    code, names = pd.factorize(runtime["name"])
+    by_name = np.full(len(names) + 1, -1, dtype=np.int64)
+    for number, name in enumerate(names):
+        if drains_device(name) and "Host" not in name:
+            by_name[number] = _DEVICE
+        elif blocks_host(name) and "Memcpy" not in name:
+            stream, event = "Stream" in name, "Event" in name
+            by_name[number] = _STREAM if stream else _EVENT if event else _DEVICE
+    kinds = np.where(copy_waits, _OWN, by_name[code])
+    starts, ends = int64(runtime, "start_ns"), int64(runtime, "end_ns")
+    launches = (runtime["kind"] == "launch").to_numpy()
+    kinds[launches & (ends - starts > SLOW_LAUNCH_NS)] = _ROOM
+    candidates = np.flatnonzero(kinds >= 0)
+    own = runtime.iloc[candidates].sort_values(["thread_id", "start_ns"], kind="stable")
+    kinds[runtime.index.get_indexer(own.index[nested(own)])] = -1
+    return kinds
+
+
+def _targets(
+    runtime: pd.DataFrame, lane: Ints, work: Work, call: Ints, kind: Ints
+) -> tuple[Ints, Ints]:
+    """Pairs (index into `call`, activity)."""
+    starts, ends = int64(runtime, "start_ns")[call], int64(runtime, "end_ns")[call]
+    limit = np.where(kind == _EVENT, _last_record(runtime, lane, call), starts)
+    last = _launched_before(work, limit)
+    seen = ends + CLOCK_TOLERANCE_NS
+    event = (kind == _EVENT) | (kind == _ROOM)
+    last[event] = _done_before(work, last[event], seen[event])
+    done = np.where(last >= 0, np.append(work.end_ns, NEVER)[last], NEVER)
+    possible = (last >= 0) & (done <= seen[:, None])
+    recent, device = _recent_queue(work, lane[call], starts)
+    rows = np.arange(len(call))
+    latest = np.where(possible, done, NEVER).argmax(axis=1) if work.queues else rows
+    chosen = np.where(kind == _STREAM, _stream(possible, done, recent, latest, starts), latest)
+    single = possible[rows, chosen] & np.isin(kind, (_STREAM, _EVENT, _ROOM))
+    single &= (kind != _ROOM) | _was_full(work, last[rows, chosen], starts)
+    bounds = work.bounds()
+    of_queue = work.device[bounds[:-1]]
+    whole = possible & (kind == _DEVICE)[:, None] & (of_queue[None, :] == device[:, None])
+    drained, queue = np.nonzero(whole)
+    own = np.flatnonzero(kind == _OWN)
+    launched = np.full(len(runtime) + 1, -1, dtype=np.int64)
+    launched[work.call] = np.arange(len(work.call))
+    launched[-1] = -1
+    activity = launched[call[own]]
+    own, activity = own[activity >= 0], activity[activity >= 0]
+    alone = np.flatnonzero(single)
+    return (
+        np.concatenate((alone, drained, own)),
+        np.concatenate((last[alone, chosen[alone]], last[drained, queue], activity)),
+    )
+
+
+def _last_record(runtime: pd.DataFrame, lane: Ints, call: Ints) -> Ints:
+    """When an event was last recorded on the lane of each call; the call itself if never."""
+    starts = int64(runtime, "start_ns")
+    limit = starts[call].copy()
+    records = runtime["name"].str.contains("EventRecord").to_numpy()
+    for number in np.unique(lane[call]):
+        times = np.sort(starts[records & (lane == number)])
+        mine = np.flatnonzero(lane[call] == number)
+        place = np.searchsorted(times, limit[mine]) - 1
+        mine, place = mine[place >= 0], place[place >= 0]
+        limit[mine] = times[place]
+    return limit
+
+
+def _launched_before(work: Work, times: Ints) -> Ints:
+    """Per time and queue the last activity launched until then, or -1."""
+    bounds = work.bounds()
+    last = np.empty((len(times), work.queues), dtype=np.int64)
+    for queue in range(work.queues):
+        low, high = bounds[queue], bounds[queue + 1]
+        place = np.searchsorted(work.launch_ns[low:high], times, side="right")
+        last[:, queue] = np.where(place > 0, low + place - 1, -1)
+    return last
+
+
+def _done_before(work: Work, last: Ints, times: Ints) -> Ints:
+    """Per time and queue the last activity done by then, no later than `last`."""
+    bounds, found = work.bounds(), last.copy()
+    for queue in range(work.queues):
+        low, high = bounds[queue], bounds[queue + 1]
+        place = np.searchsorted(work.end_ns[low:high], times, side="right")
+        found[:, queue] = np.minimum(last[:, queue], np.where(place > 0, low + place - 1, -1))
+    return found
+
+
+def _recent_queue(work: Work, lane: Ints, times: Ints) -> tuple[Ints, Ints]:
+    """Queue and device of the last launch of a lane before each time; the first if none."""
+    queue = np.zeros(len(times), dtype=np.int64)
+    device = np.full(len(times), work.device[0] if len(work.device) else 0, dtype=np.int64)
+    for number in np.unique(lane):
+        launches = np.flatnonzero(work.lane == number)
+        launches = launches[np.argsort(work.launch_ns[launches], kind="stable")]
+        mine = np.flatnonzero(lane == number)
+        place = np.searchsorted(work.launch_ns[launches], times[mine], side="right") - 1
+        mine, place = mine[place >= 0], place[place >= 0]
+        queue[mine] = work.queue[launches[place]]
+        device[mine] = work.device[launches[place]]
+    return queue, device
+
+
+def _stream(possible: Bools, done: Ints, recent: Ints, latest: Ints, starts: Ints) -> Ints:
+    """The queue that a stream's wait was about: the one used last, if that explains it."""
+    rows = np.arange(len(starts))
+    explained = possible[rows, recent] & (done[rows, recent] > starts)
+    other = possible[rows, latest] & (done[rows, latest] > starts)
+    return np.where(explained | ~other & possible[rows, recent], recent, latest)
+
+
+def _was_full(work: Work, last: Ints, starts: Ints) -> Bools:
+    """Whether a queue held FULL_QUEUE activities that had not begun when a launch was called."""
+    waiting = np.zeros(len(starts), dtype=np.bool_)
+    bounds = work.bounds()
+    for queue in range(work.queues):
+        low, high = bounds[queue], bounds[queue + 1]
+        mine = np.flatnonzero((last >= low) & (last < high))
+        launched = np.searchsorted(work.launch_ns[low:high], starts[mine])
+        begun = np.searchsorted(work.start_ns[low:high], starts[mine])
+        waiting[mine] = launched - begun >= FULL_QUEUE
+    return waiting
