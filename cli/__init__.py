@@ -8,6 +8,7 @@ import sys
 import typer
 
 from syncscope.cli.doctor_command import doctor
+from syncscope.cli.export_command import export
 from syncscope.cli.import_command import import_trace
 from syncscope.cli.output import say
 from syncscope.cli.report_command import report
@@ -24,6 +25,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Find the lines of a PyTorch program that make the CPU wait for the GPU.",
+    epilog="Exit codes: run ends with the program's own; else 0, 2 for a command that cannot be "
+    "carried out as given, 3 for a recording that cannot be read, 1 for output that cannot be "
+    "written.",
 )
 
 
@@ -46,6 +50,7 @@ def _options(
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(show)
 app.command()(report)
+app.command()(export)
 app.command("import")(import_trace)
 app.command()(doctor)
 

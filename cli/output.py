@@ -1,4 +1,4 @@
-"""What commands print besides their result: it goes to stderr."""
+"""What commands print: the result to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from syncscope.analysis.result import Analysis
 
 
@@ -46,3 +48,19 @@ def print_summary(analysis: Analysis) -> None:
     from syncscope.reports.text_report import print_short_summary
 
     print_short_summary(analysis, Console(stderr=True))
+
+
+def write_stdout(content: bytes) -> None:
+    """A result that is UTF-8, whatever encoding the terminal has."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+
+
+def stdout_console() -> Console:
+    """For a result as text. Not on a terminal, its width does not depend on one."""
+    from rich.console import Console
+
+    from syncscope.reports.text_report import DEFAULT_WIDTH
+
+    told = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if told else DEFAULT_WIDTH, highlight=False)

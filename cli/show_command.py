@@ -2,36 +2,86 @@
 
 from __future__ import annotations
 
-import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from syncscope.cli.choices import one_of
 
-class ShowFormat(StrEnum):
-    """Formats of `syncscope show`."""
+if TYPE_CHECKING:
+    from syncscope.api import Run
+    from syncscope.reports.site_filter import SiteFilter
 
-    text = "text"
-    json = "json"
+FORMATS = ("text", "json", "csv")
 
 
 def show(
     recording: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a recording.")],
-    format: Annotated[ShowFormat, typer.Option(help="text, or summary.json.")] = ShowFormat.text,
+    format: Annotated[str, typer.Option(help="text, json (summary.json) or csv.")] = "text",
+    top: Annotated[
+        int | None, typer.Option(min=1, help="Places to list; default: 10 as text, else all.")
+    ] = None,
+    owner: Annotated[
+        str, typer.Option(help="Only where this code waited: user, library or torch.")
+    ] = "",
+    cause: Annotated[str, typer.Option(help="Only this cause, such as scalar_readback.")] = "",
+    file: Annotated[
+        str, typer.Option(metavar="GLOB", help="Only files whose path or name matches.")
+    ] = "",
+    everything: Annotated[
+        bool, typer.Option("--all", help="As text: places that were not flagged, too; no limit.")
+    ] = False,
 ) -> None:
-    """Show what a recording says."""
-    from syncscope.api import load
+    """Show what a recording says: the verdict, the places that matter, what to write instead.
 
-    run = load(recording)
-    if format is ShowFormat.json:
+    Formats json and csv hold all places, flagged or not.
+    """
+    from syncscope.cli.output import write_stdout
+
+    one_of("--format", format, FORMATS)
+    only = _filter(owner, cause, file, top, flagged=format == "text" and not everything)
+    run = _analysed(recording)
+    if format == "json":
+        from dataclasses import replace
+
         from syncscope.reports.json_report import summary_json
 
-        sys.stdout.write(summary_json(run.summary()).decode())
-        return
-    from rich.console import Console
+        summary = run.summary()
+        write_stdout(summary_json(replace(summary, sites=tuple(only.chosen(summary.sites)))))
+    elif format == "csv":
+        from syncscope.reports.csv_sites import sites_csv
+        from syncscope.reports.sites import sorted_sites
 
-    from syncscope.reports.text_report import print_text
+        write_stdout(sites_csv(only.chosen(sorted_sites(run.summary().sites))).encode())
+    else:
+        from syncscope.cli.output import stdout_console
+        from syncscope.reports.text_report import print_text
 
-    print_text(run.analysis, Console())
+        print_text(run.analysis, stdout_console(), only)
+
+
+def _filter(owner: str, cause: str, file: str, top: int | None, *, flagged: bool) -> SiteFilter:
+    """Raises UsageError for an owner or a cause that there is not."""
+    from syncscope.reports.cause_help import CAUSE_HELP
+    from syncscope.reports.site_filter import OWNERS, SiteFilter
+    from syncscope.reports.text_report import DEFAULT_TOP
+
+    if owner:
+        one_of("--owner", owner, OWNERS)
+    if cause:
+        cause = cause.strip().replace(" ", "_").replace("-", "_")  # as reports show it
+        one_of("--cause", cause, CAUSE_HELP)
+    if flagged and top is None:
+        top = DEFAULT_TOP
+    return SiteFilter(owner=owner, cause=cause, file=file, top=top, flagged_only=flagged)
+
+
+def _analysed(recording: Path) -> Run:
+    from syncscope.api import load
+    from syncscope.cli.progress import progress
+
+    run = load(recording)
+    with progress("analysing"):
+        run.summary()
+    return run

@@ -57,7 +57,8 @@ def _about_run(analysis: Analysis) -> Iterator[Caveat]:
             "Imported from a trace: syncscope was not watching, so lines are known only where "
             "the trace holds stacks, and expressions not at all.",
         )
-    if run.steps <= 1:
+    used = analysis.summary.sites or any(gpu.busy_ns for gpu in analysis.summary.gpu)
+    if run.steps <= 1 and used:
         yield Caveat(
             "note",
             "Fewer than two steps were recorded, so figures are totals of the recording. Call "

@@ -201,13 +201,12 @@ def _about_site(site: Site) -> Event:
 
 
 def _counters(nvml: pd.DataFrame) -> Iterator[Event]:
-    for row in nvml.itertuples(index=False):
-        for column, (name, unit) in _COUNTERS.items():
-            value = getattr(row, column)
+    for column, (name, unit) in _COUNTERS.items():
+        for device, time_ns, value in _columns(nvml, "device", "time_ns", column):
             if value >= 0:
                 yield {
-                    "ph": "C", "name": name, "pid": FIRST_GPU + row.device,
-                    "ts": row.time_ns / 1000, "args": {unit: value},
+                    "ph": "C", "name": name, "pid": FIRST_GPU + device, "ts": time_ns / 1000,
+                    "args": {unit: value},
                 }  # fmt: skip
 
 

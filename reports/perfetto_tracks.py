@@ -45,13 +45,14 @@ class Tracks:
         one track have to nest. Where events of one name overlap, further tracks "name (2)"
         and so on take what does not fit.
         """
-        members: dict[tuple[int, str], list[Integers]] = {}
-        for key, rows in table.groupby(by).indices.items():
-            members.setdefault(place(*np.atleast_1d(key)), []).append(rows)
+        group = table.groupby(by, sort=False).ngroup().to_numpy()
+        places: dict[tuple[int, str], list[int]] = {}
+        for number, key in enumerate(table[by].drop_duplicates().itertuples(index=False)):
+            places.setdefault(place(*key), []).append(number)
         found = np.zeros(len(table), dtype=np.int64)
         starts, ends = table["start_ns"].to_numpy(), table["end_ns"].to_numpy()
-        for process, name in sorted(members):
-            rows = np.sort(np.concatenate(members[process, name]))
+        for process, name in sorted(places):
+            rows = np.flatnonzero(np.isin(group, places[process, name]))
             lanes = lanes_of(starts[rows], ends[rows])
             labels = [name, *(f"{name} ({lane + 1})" for lane in range(1, int(lanes.max()) + 1))]
             numbers = [self.number(process, label) for label in labels]
@@ -96,9 +97,9 @@ def gap_tracks(gaps: pd.DataFrame, tracks: Tracks) -> Integers:
 def activity_tracks(activity: pd.DataFrame, tracks: Tracks) -> Integers:
     """The track of each row of `activity`: a copy engine's, or that of its stream."""
 
-    def place(device: object, kind: str, direction: str, stream: object) -> tuple[int, str]:
+    def place(device: int, kind: str, direction: str, stream: int) -> tuple[int, str]:
         copies = f"copies {_COPIES.get(direction, 'of unknown direction')}"
-        return FIRST_GPU + int(str(device)), copies if kind == "memcpy" else f"stream {stream}"
+        return FIRST_GPU + int(device), copies if kind == "memcpy" else f"stream {stream}"
 
     return tracks.of_rows(activity, ["device", "kind", "direction", "stream"], place)
 

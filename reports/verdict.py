@@ -14,7 +14,7 @@ GPU_BOUND_IDLE_FRACTION = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`tone` is gain, fine, unsafe or neutral: it colours the sentence, nothing more."""
+    """`tone` is gain, fine, unsafe, neutral, or empty: nothing was recorded to judge."""
 
     tone: str
     sentence: str
@@ -23,6 +23,8 @@ class Verdict:
 
 def verdict_of(summary: Summary, figures: Figures) -> Verdict:
     """Say in one sentence whether something is worth fixing. Never promises a bound as a gain."""
+    if nothing := _nothing(summary, figures):
+        return nothing
     if figures.has_activity:
         tone, clauses, explanation = _measured(summary, figures)
     else:
@@ -34,6 +36,28 @@ def verdict_of(summary: Summary, figures: Figures) -> Verdict:
         tone = "unsafe"
     sentence = "; ".join(clauses)
     return Verdict(tone, sentence[:1].upper() + sentence[1:] + ".", explanation)
+
+
+def _nothing(summary: Summary, figures: Figures) -> Verdict | None:
+    """What to say of a recording without any event: of a program that used no GPU, mostly."""
+    run = summary.run
+    if summary.sites or figures.has_activity or run.imported or run.truncated:
+        return None
+    if run.device and not run.window_ns:
+        return Verdict(
+            "empty",
+            "Nothing was recorded: the program ended before the first window.",
+            "Record fewer steps after a shorter warm-up: --warmup and --steps count steps, the "
+            "ends of which syncscope.step() or an optimizer marks.",
+        )
+    if run.device and not summary.gpu:
+        return None
+    return Verdict(
+        "empty",
+        "The program never used the GPU: there was nothing to wait for.",
+        'Move the model and its input to the device with .to("cuda"). Around a part of a program, '
+        "syncscope.record() has to begin before they are made, so that they find a shadow GPU.",
+    )
 
 
 def _measured(summary: Summary, figures: Figures) -> tuple[str, list[str], str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from syncscope.records import Coverage, Origin
+from syncscope.reports.site_filter import SiteFilter
 from syncscope.reports.text_report import print_short_summary, print_text, render_text
 
 
@@ -64,22 +67,28 @@ def test_the_report_says_what_where_how_much_and_what_to_do(analyses):
     for expected in (
         "3 lines can give back up to 6.2 ms",
         "train.py:20 in train  fix, up to 3.1 ms a step",
-        "per step: 1 time, host blocked 2.20 ms, exposed idle 3.10 ms",
+        "once a step; per step the host waits 2.2 ms, the GPU idles 3.1 ms for it",
+        "38 times in all; per step",
         "→ Accumulate on the GPU, read once",
         "        running += loss.detach()",
         "inside a library, at torch/amp/grad_scaler.py:512",
         "! Not recorded: NVML failed",
         "Charged to a line: 97 % (206 of 212 blocking calls, 0 lost)",
-        "Not recorded by: dispatcher, NVML",
+        "Not recorded by dispatcher: not asked for: --detail lines",
+        "Not recorded by NVML: libnvidia-ml.so.1 was not found",
     ):
         assert expected in text
 
 
 def test_only_the_top_sites_are_shown_and_the_rest_is_counted(analyses):
     sites = [analyses.make_site(id=f"s{n}", line=n + 1, end_line=n + 1) for n in range(14)]
-    text = render_text(analyses.make_analysis(analyses.make_summary(*sites)), top=10)
+    analysis = analyses.make_analysis(analyses.make_summary(*sites))
+    text = render_text(analysis)
     assert text.count("fix, up to") == 10
-    assert "4 more flagged places not shown." in text
+    assert "4 more flagged places not shown: --top N shows N of them." in text
+    text = render_text(analysis, SiteFilter(top=14, flagged_only=True))
+    assert text.count("fix, up to") == 14
+    assert "not shown" not in text
 
 
 def test_unsafe_sites_come_first_though_they_cost_nothing(analyses):
@@ -108,7 +117,7 @@ def test_names_are_neither_markup_nor_terminal_commands(analyses):
     text = render_text(
         analyses.make_analysis(analyses.make_summary(site, argv=(name,)), sources={name: name})
     )
-    assert r"[bold red]x[/]\x1b[2J\x07\r\n:smile:.py:20 in [bold red]x[/]" in text
+    assert r" 1. [bold red]x[/]\x1b[2J\x07\r\n:smile:.py:20" in text
     assert not set(text) & {"\x1b", "\x07", "\r"}
 
 
@@ -148,3 +157,79 @@ def test_the_short_summary_is_the_verdict_and_three_lines(analyses):
 def test_the_short_summary_of_a_clean_run_is_one_line(analyses):
     summary = analyses.with_idle(analyses.make_summary(), 0.01, "sync")
     assert short(analyses.make_analysis(summary), width=120).count("\n") == 1
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_prose_and_bars_stay_within_the_page(analyses, width):
+    """Only what is copied, code and locations, may be wider."""
+    text = render_text(analyses.plausible_analysis(), width=width)
+    free = ("train.py", "loop/amp.py", "        ")
+    for line in text.split("\n"):
+        if not any(part in line for part in free):
+            assert cell_len(line) <= width, line
+
+
+def test_bars_are_as_long_as_their_share(analyses):
+    bars = [line.count("█") for line in render_text(analyses.plausible_analysis()).split("\n")]
+    assert [bar for bar in bars if bar] == [22, 9, 6, 2, 1]
+
+
+def listed(analysis, **conditions):
+    """Locations of the sites in the report."""
+    text = render_text(analysis, SiteFilter(**conditions))
+    return [line.split()[1] for line in text.split("\n") if line[:4].strip().endswith(".")]
+
+
+def test_sites_are_chosen_by_owner_cause_and_file(analyses):
+    library = analyses.make_site(id="l", file="a/b/c.py", owner="library", cause="mask_read")
+    other = analyses.make_site(id="o", file="d.py", flagged=False, verdict="harmless")
+    analysis = analyses.make_analysis(analyses.make_summary(analyses.make_site(), library, other))
+    assert listed(analysis, owner="library") == ["a/b/c.py:20"]
+    assert listed(analysis, cause="scalar_readback") == ["train.py:20", "d.py:20"]
+    assert listed(analysis, file="c.py") == listed(analysis, file="a/*") == ["a/b/c.py:20"]
+    assert listed(analysis, file="b/*") == []
+    assert "d.py:20" not in listed(analysis, flagged_only=True)
+    assert len(listed(analysis, top=1)) == 1
+
+
+def test_what_was_left_out_is_counted(analyses):
+    analysis = analyses.plausible_analysis()
+    text = render_text(analysis)
+    assert "Not flagged: 1 more place recorded; --all shows them." in text
+    nothing = render_text(analysis, SiteFilter(owner="torch", flagged_only=True))
+    assert "No flagged place for --owner torch." in nothing
+
+
+def test_it_is_said_where_a_value_was_made_and_where_the_wait_moves(analyses):
+    origin = Origin("data.py", 7, 7, 5, 19, "make", "torch.zeros(4)")
+    site = analyses.make_site(origin=origin, moves_to="b", reason="once an epoch")
+    other = analyses.make_site(id="b", file="late.py", line=3, end_line=3)
+    text = render_text(analyses.make_analysis(analyses.make_summary(site, other)))
+    assert "moves what was made at data.py:7: torch.zeros(4)" in text
+    assert "without it, the host waits at late.py:3 instead" in text
+    assert "allowed: once an epoch" in text
+
+
+def test_a_program_that_never_used_the_gpu_is_told_what_to_do(analyses):
+    summary = analyses.make_summary(gpu=(), device="", coverage=Coverage(0, 0, 0, 0))
+    for text in (
+        render_text(analyses.make_analysis(summary)),
+        short(analyses.make_analysis(summary), width=100),
+    ):
+        assert "The program never used the GPU: there was nothing to wait for." in text
+        assert 'Move the model and its input to the device with .to("cuda").' in text
+        assert "Nothing worth fixing" not in text
+
+
+def test_collectors_that_a_shadow_gpu_stands_for_are_not_reported_missing(analyses):
+    simulated = replace(
+        analyses.plausible_analysis(), summary=analyses.make_summary(analyses.make_site(),
+                                                                     simulated=True)
+    )  # fmt: skip
+    assert "Not recorded by" not in render_text(simulated)
+
+
+def test_the_short_summary_passes_on_what_the_recording_notes(analyses):
+    manifest = analyses.make_manifest(notes=("20 steps were asked for; 5 were made",))
+    text = short(analyses.make_analysis(manifest=manifest), width=100)
+    assert "20 steps were asked for; 5 were made" in text

@@ -191,7 +191,12 @@ def test_a_replay_that_is_far_off_is_a_warning(analyses):
 
 def test_nothing_at_all_recorded_still_gives_a_sentence(analyses):
     summary = replace(analyses.make_summary(steps=0, step_ns=0, window_ns=0), gpu=())
+    assert sentence(summary) == "Nothing was recorded: the program ended before the first window."
+    summary = replace(analyses.make_summary(), gpu=())
     assert sentence(summary) == (
         "No GPU activity was recorded, so idle time is unknown; no wait or copy was flagged."
     )
+    idle = replace(analyses.make_summary().gpu[0], busy_ns=0)
+    summary = replace(analyses.make_summary(), gpu=(idle,))
+    assert sentence(summary).startswith("The program never used the GPU")
     assert report_view(analyses.make_analysis(summary)).flagged == ()
