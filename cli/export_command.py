@@ -44,9 +44,10 @@ def export(
     from syncscope.cli.progress import progress
 
     one_of("--to", to, SUFFIXES)
-    run = load(recording)
-    with progress("exporting"):
-        pieces = _pieces(run.analysis, to)
+    with progress("analysing") as done:
+        analysis = load(recording, done).analysis
+    with progress("writing"):
+        pieces = _pieces(analysis, to)
         if output == "-":
             sys.stdout.flush()
             sys.stdout.buffer.writelines(pieces)

@@ -18,13 +18,19 @@ def import_trace(
     """Turn a trace of torch.profiler into a recording, and show it."""
     from syncscope.api import load
     from syncscope.cli.output import print_summary
+    from syncscope.cli.progress import progress
     from syncscope.recording.folders import next_folder
     from syncscope.recording.trace_import import import_trace as import_into
 
     stem = re.sub(r"[^\w.-]", "_", trace.name.removesuffix(".gz").removesuffix(".json"))
     folder = output or next_folder(stem)
-    import_into(trace, folder)
-    run = load(folder)
-    print_summary(run.analysis)
+    with progress("reading the trace") as done:
+        import_into(trace, folder, progress=done)
+    with progress("analysing") as done:
+        run = load(folder, done)
+        analysis = run.analysis
+    print_summary(analysis)
     run.save_summary()
-    typer.echo(run.report())
+    with progress("writing the report"):
+        path = run.report()
+    typer.echo(path)

@@ -16,5 +16,11 @@ def report(
 ) -> None:
     """Write the report as one self-contained HTML file."""
     from syncscope.api import load
+    from syncscope.cli.progress import progress
 
-    typer.echo(load(recording).report(output))
+    with progress("analysing") as done:
+        run = load(recording, done)
+        run.summary()
+    with progress("writing the report"):
+        path = run.report(output)
+    typer.echo(path)

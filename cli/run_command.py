@@ -167,11 +167,15 @@ def _conclude(recorder: Recorder, problems: list[str]) -> None:
 def _report(folder: Path) -> None:
     from syncscope.api import Run
     from syncscope.cli.output import print_summary
+    from syncscope.cli.progress import progress
 
-    run = Run(folder)
-    print_summary(run.analysis)
+    with progress("analysing") as done:
+        run = Run(folder, done)
+        analysis = run.analysis
+    print_summary(analysis)
     run.save_summary()
-    path = run.report()
+    with progress("writing the report"):
+        path = run.report()
     with contextlib.suppress(OSError, ValueError):  # no working folder, or another one
         path = path.relative_to(Path.cwd())
     sys.stderr.write(f"report: {path}\n")

@@ -81,7 +81,7 @@ def _analysed(recording: Path) -> Run:
     from syncscope.api import load
     from syncscope.cli.progress import progress
 
-    run = load(recording)
-    with progress("analysing"):
+    with progress("analysing") as done:
+        run = load(recording, done)
         run.summary()
     return run

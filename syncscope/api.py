@@ -27,10 +27,16 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Run:
-    """A recording on disk and what follows from it. Analysed on first use, then kept."""
+    """A recording on disk and what follows from it. Analysed on first use, then kept.
 
-    def __init__(self, folder: str | Path) -> None:
+    `progress` is told the part of the analysis that is done, 0 to 1.
+    """
+
+    def __init__(
+        self, folder: str | Path, progress: Callable[[float], None] = lambda part: None
+    ) -> None:
         self.folder = Path(folder)
+        self._progress = progress
 
     @cached_property
     def analysis(self) -> Analysis:
@@ -38,7 +44,7 @@ class Run:
         from syncscope.analysis.pipeline import analyze
         from syncscope.recording.reader import Recording
 
-        return analyze(Recording(self.folder))
+        return analyze(Recording(self.folder), self._progress)
 
     def summary(self) -> Summary:
         """The figures of the run: sites, idle time, coverage."""
@@ -61,12 +67,12 @@ class Run:
         return target
 
 
-def load(folder: str | Path) -> Run:
-    """Open a recording. Raises RecordingError at once if it is none."""
+def load(folder: str | Path, progress: Callable[[float], None] = lambda part: None) -> Run:
+    """Open a recording, as `Run` does. Raises RecordingError at once if it is none."""
     from syncscope.recording.manifest import read_manifest
 
     read_manifest(Path(folder))
-    return Run(folder)
+    return Run(folder, progress)
 
 
 class record(contextlib.ContextDecorator):

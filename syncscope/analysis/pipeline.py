@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,16 +62,21 @@ class _Events:
     steady: pd.DataFrame
 
 
-def analyze(recording: Recording) -> Analysis:
+def analyze(
+    recording: Recording, progress: Callable[[float], None] = lambda part: None
+) -> Analysis:
     """Analyse one recording, real, simulated or imported. Costs O(n log n) in its rows.
 
-    Raises RecordingError if a table is damaged.
+    `progress` is told the part that is done, 0 to 1. Raises RecordingError if a table is
+    damaged.
     """
     events = _events(recording)
+    progress(0.5)
     run = run_summary(
         recording.manifest, events.windows, events.steps, events.marks, cut=recording.truncated
     )
     what_if = _what_if(recording, events, run)
+    progress(0.9)
     nvml = recording.table("nvml").sort_values("time_ns", kind="stable", ignore_index=True)
     return Analysis(
         manifest=recording.manifest,
