@@ -176,7 +176,7 @@ def _differences(parts: list[tuple[str, Ints]], row: int, steady: Ints) -> Itera
     for words, times in parts:
         excess = float(times[row] - np.median(times[steady]))
         if excess > 0:
-            yield _Difference(excess, words.format(_ms(excess)))
+            yield _Difference(excess, words.replace("{}", _ms(excess)))
 
 
 def _rare_sites(tables: _Tables, row: int, steady: Ints) -> Iterator[_Difference]:
