@@ -78,7 +78,7 @@ def _twins(events: pd.DataFrame) -> Bools:
     return twice
 
 
-INTERVALS = ("explicit", "import", "shadow", "sampled")
+INTERVALS = ("explicit", "import", "shadow")
 """Sources whose rows span the call that they saw, as transfers do."""
 
 

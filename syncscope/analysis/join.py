@@ -3,7 +3,8 @@
 Runtime calls come from CUPTI without a stack, hook events from Python with one. What a
 hook interval spans is its own; sync warnings, which torch delivers when a binding returns,
 claim the waits just before them; a backward pass is charged with what the threads of
-autograd did meanwhile. What is left over stays without a line.
+autograd did meanwhile. What is left over gets the line of a sample of the stack that was
+taken while it ran, or stays without one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pandas as pd
 
 from syncscope.analysis.hooks import INTERVALS
 from syncscope.analysis.intervals import Bools, Ints, innermost
+from syncscope.analysis.samples import ask_samples
 from syncscope.analysis.stacks import Stacks
 from syncscope.analysis.waits import CLOCK_TOLERANCE_NS, owners
 from syncscope.analysis.windows import int64
@@ -56,6 +58,7 @@ def match(
         spent[mine[max(0, len(mine) - count) :]] = True
     rest = (late >= 0) & ~spent
     _claim(event, waits, waits["stream_wait"].to_numpy(), hooks, rest)
+    ask_samples(event, waits, hooks)
     return Matches(event, spent)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.costs import bounds_ns, by_site, copying_fraction, exposed_ns
+from syncscope.analysis.detail import with_details
 from syncscope.analysis.gaps import idle_gaps
 from syncscope.analysis.hooks import hook_events, main_thread, native_threads
 from syncscope.analysis.idle import explain_gaps
@@ -151,7 +152,8 @@ def _calls(
 ) -> pd.DataFrame:
     waits = runtime_waits(recording.table("runtime"), recording.table("activity"), hooks, windows)
     matches = match(waits, hooks, stacks, native_threads(recording.manifest))
-    return calls_of(waits, hooks, matches)
+    calls = calls_of(waits, hooks, matches)
+    return with_details(calls, recording.table("ops"), recording.table("blocking"), stacks)
 
 
 def _gaps(
