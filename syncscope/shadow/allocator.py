@@ -89,6 +89,7 @@ class Allocator:
         self.allocated = self.peak_allocated = 0
         self.reserved = self.peak_reserved = 0
         self.allocations = self.retries = self.ooms = self.segments = 0
+        self.returns = self.returned_bytes = 0
         self.quick: dict[tuple[int, int], list[Block]] = {}
         """Returned blocks that are not merged yet, by size and stream: the same size fits best."""
         self._free: dict[tuple[bool, int], tuple[list[_Key], dict[_Key, Block]]] = {}
@@ -117,6 +118,8 @@ class Allocator:
         while returned:
             block = returned.popleft()
             self.allocated -= block.size
+            self.returns += 1
+            self.returned_bytes += block.size
             known = quick.get(block.key)
             if known is None:
                 quick[block.key] = [block]
@@ -163,6 +166,12 @@ class Allocator:
         """Peaks restart from what is in use now."""
         self.collect()
         self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
+
+    def split_blocks(self) -> list[int]:
+        """Sizes of the cached blocks whose segments are in use in part."""
+        self.merge_returned()
+        blocks = (block for _, pool in self._free.values() for block in pool.values())
+        return [block.size for block in blocks if block.size != block.segment.size]
 
     def _pool(self, block_size: int, stream: int) -> tuple[list[_Key], dict[_Key, Block]]:
         key = (block_size <= SMALL_LIMIT, stream)

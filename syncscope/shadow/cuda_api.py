@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.cuda.nccl
 import torch.cuda.nvtx
 
-from syncscope.shadow import cuda_graphs, cuda_streams
+from syncscope.shadow import cuda_graphs, cuda_memory, cuda_streams
+from syncscope.shadow.cuda_memory import MemoryApi
+from syncscope.shadow.devices import as_device
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.patching import FunctionPatches
-from syncscope.shadow.tensor_api import as_device
+from syncscope.shadow.unsupported import refuse
 
 CUDA_VERSION = "13.0"
+NCCL_VERSION = (2, 27, 7)
+"""What PyTorch's builds for this CUDA bring."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,6 @@ class CudaApi:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.fractions = [1.0] * machine.count
 
     def index(self, device: Any = None) -> int:
         """Index of a device given in any way; raises CUDA's error if it is not there."""
@@ -76,13 +79,17 @@ class CudaApi:
         return before
 
     def get_device_name(self, device: Any = None) -> str:
-        return self.machine.model.name
+        return self.get_device_properties(device).name
 
     def get_device_capability(self, device: Any = None) -> tuple[int, int]:
-        return self.machine.model.capability
+        properties = self.get_device_properties(device)
+        return properties.major, properties.minor
 
     def get_device_properties(self, device: Any = None) -> DeviceProperties:
-        self.index(device)
+        try:
+            self.index(device)
+        except RuntimeError:
+            raise AssertionError("Invalid device id") from None
         model = self.machine.model
         return DeviceProperties(
             model.name, *model.capability, model.memory_bytes, model.multiprocessors
@@ -96,72 +103,6 @@ class CudaApi:
         start = machine.timeline.now()
         machine.timeline.wait_device(index)
         machine.add_blocking(start, "torch.cuda.synchronize", "explicit_wait", explicit=True)
-
-    # memory
-
-    def allocator(self, device: Any = None) -> Any:
-        """The allocator of a device, with all freed blocks taken back."""
-        allocator = self.machine.allocators[self.index(device)]
-        allocator.collect()
-        return allocator
-
-    def empty_cache(self) -> None:
-        machine = self.machine
-        start = machine.timeline.now()
-        freed = 0
-        for device, allocator in enumerate(machine.allocators):
-            sizes = allocator.empty_cache()
-            freed += len(sizes)
-            machine.timeline.memory_call(device, sizes, 0)
-        if freed:
-            machine.add_blocking(
-                start,
-                "torch.cuda.empty_cache",
-                "allocator_churn",
-                kind="allocator",
-                explicit=True,
-            )
-
-    def set_fraction(self, fraction: float, device: Any = None) -> None:
-        if not 0 <= fraction <= 1:
-            raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-        index = self.index(device)
-        self.fractions[index] = fraction
-        allocator = self.machine.allocators[index]
-        allocator.limit = int(allocator.total * fraction)
-
-    def get_fraction(self, device: Any = None) -> float:
-        return self.fractions[self.index(device)]
-
-    def mem_get_info(self, device: Any = None) -> tuple[int, int]:
-        allocator = self.allocator(device)
-        free = allocator.total - allocator.context_bytes - allocator.reserved
-        return free, allocator.total
-
-    def memory_stats(self, device: Any = None) -> OrderedDict[str, int]:
-        allocator = self.allocator(device)
-        stats = {
-            "num_alloc_retries": allocator.retries,
-            "num_ooms": allocator.ooms,
-            "allocation.all.allocated": allocator.allocations,
-            "segment.all.current": allocator.segments,
-        }
-        for name, current, peak in (
-            ("allocated_bytes", allocator.allocated, allocator.peak_allocated),
-            ("active_bytes", allocator.allocated, allocator.peak_allocated),
-            ("requested_bytes", allocator.allocated, allocator.peak_allocated),
-            ("reserved_bytes", allocator.reserved, allocator.peak_reserved),
-        ):
-            stats[f"{name}.all.current"] = current
-            stats[f"{name}.all.peak"] = peak
-        return OrderedDict(sorted(stats.items()))
-
-    def memory_summary(self, device: Any = None, abbreviated: bool = False) -> str:
-        lines = [f"{name:32} {value}" for name, value in self.memory_stats(device).items()]
-        return "\n".join(["memory of the shadow GPU", *lines])
-
-    def reset_peaks(self, device: Any = None) -> None:
-        self.allocator(device).reset_peaks()
 
     # streams
 
@@ -231,69 +172,23 @@ def _answers(machine: Machine, api: CudaApi) -> dict[str, Callable[..., Any]]:
         "get_gencode_flags": lambda: "",
         "get_sync_debug_mode": lambda: 0,
         "set_sync_debug_mode": lambda debug_mode: None,
-        "utilization": lambda device=None: 0,
-        "memory_usage": lambda device=None: 0,
         "ipc_collect": lambda: None,
         "synchronize": api.synchronize,
         "current_blas_handle": lambda: 0,
-    }
-
-
-def _memory(api: CudaApi) -> dict[str, Callable[..., Any]]:
-    """Functions of `torch.cuda.memory`."""
-    return {
-        "empty_cache": api.empty_cache,
-        "set_per_process_memory_fraction": api.set_fraction,
-        "get_per_process_memory_fraction": api.get_fraction,
-        "mem_get_info": api.mem_get_info,
-        "memory_stats": api.memory_stats,
-        "memory_stats_as_nested_dict": api.memory_stats,
-        "memory_summary": api.memory_summary,
-        "memory_snapshot": lambda *args, **kwargs: [],
-        "memory_allocated": lambda device=None: api.allocator(device).allocated,
-        "max_memory_allocated": lambda device=None: api.allocator(device).peak_allocated,
-        "memory_reserved": lambda device=None: api.allocator(device).reserved,
-        "max_memory_reserved": lambda device=None: api.allocator(device).peak_reserved,
-        "memory_cached": lambda device=None: api.allocator(device).reserved,
-        "max_memory_cached": lambda device=None: api.allocator(device).peak_reserved,
-        "reset_peak_memory_stats": api.reset_peaks,
-        "reset_max_memory_allocated": api.reset_peaks,
-        "reset_max_memory_cached": api.reset_peaks,
-        "reset_accumulated_memory_stats": lambda device=None: None,
-        "get_allocator_backend": lambda: "native",
-        "host_memory_stats": lambda: OrderedDict(),
-        "device_memory_used": lambda device=None: api.allocator(device).reserved,
-    }
-
-
-def _random(machine: Machine) -> dict[str, Callable[..., Any]]:
-    """Functions of `torch.cuda.random`. The CPU's generator serves the shadow GPU too.
-
-    Seeding the GPU alone must not disturb it, so it does nothing: values are those of the
-    same program on the CPU.
-    """
-    get, put = torch.get_rng_state, torch.set_rng_state
-    return {
-        "manual_seed": lambda seed: None,
-        "manual_seed_all": lambda seed: None,
-        "seed": lambda: None,
-        "seed_all": lambda: None,
-        "initial_seed": torch.initial_seed,
-        "get_rng_state": lambda device="cuda": get(),
-        "get_rng_state_all": lambda: [get() for _ in range(machine.count)],
-        "set_rng_state": lambda new_state, device="cuda": put(new_state),
-        "set_rng_state_all": lambda new_states: put(new_states[0]) if new_states else None,
+        "current_solver_handle": lambda: 0,
     }
 
 
 def _install_streams(machine: Machine, api: CudaApi, patches: FunctionPatches) -> None:
     stream = cuda_streams.bound_to(machine, cuda_streams.ShadowStream)
     context = cuda_streams.bound_to(machine, cuda_streams.ShadowStreamContext)
+    external = cuda_streams.bound_to(machine, cuda_streams.ShadowExternalStream)
     graph = type("CUDAGraph", (cuda_graphs.ShadowGraph,), {"machine": machine})
     handles = itertools.count(1)
     for name, value in {
         "Stream": stream,
-        "ExternalStream": stream,
+        "ExternalStream": external,
+        "get_stream_from_external": lambda data_ptr, device=None: external(data_ptr, device),
         "Event": cuda_streams.bound_to(machine, cuda_streams.ShadowEvent),
         "StreamContext": context,
         "stream": context,
@@ -307,6 +202,8 @@ def _install_streams(machine: Machine, api: CudaApi, patches: FunctionPatches) -
         "device_of": type("device_of", (TensorDeviceContext,), {"api": api}),
     }.items():
         patches.put_function(torch.cuda, name, value)
+    patches.put_function(torch, "Stream", cuda_streams.generic_stream(machine))
+    patches.put_function(torch, "Event", cuda_streams.generic_event(machine))
     patches.put(torch.cuda.graph, "default_capture_stream", None)
 
 
@@ -318,53 +215,96 @@ def _install_nvtx(patches: FunctionPatches) -> None:
     for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
         patches.put_function(torch.cuda.nvtx, name, lambda *args, **kwargs: 0)
     patches.put_function(torch.cuda.nvtx, "range", named)
+    emit = torch.autograd.profiler.emit_nvtx
+    patches.put(emit, "__enter__", lambda self: self)
+    patches.put(emit, "__exit__", lambda self, *exc: None)
     patches.put_function(torch.cuda.profiler, "start", lambda: None)
     patches.put_function(torch.cuda.profiler, "stop", lambda: None)
 
 
-def _install_accelerator(machine: Machine, api: CudaApi, patches: FunctionPatches) -> None:
-    """`torch.accelerator` (2.6 and later), which DataLoader and others ask."""
-    module = getattr(torch, "accelerator", None)
-    if module is None:
-        return
-
-    def synchronize(device: Any = None) -> None:
-        api.synchronize(device)
-
+def _install_accelerator(api: CudaApi, memory: MemoryApi, patches: FunctionPatches) -> None:
+    """`torch.accelerator` (2.6 and later), which DataLoader and others ask: its C++ side."""
+    model = api.machine.model
     functions: dict[str, Callable[..., Any]] = {
-        "is_available": lambda: True,
-        "device_count": lambda: machine.count,
-        "current_accelerator": lambda check_available=False: torch.device("cuda"),
-        "current_device_index": lambda: machine.thread.device,
-        "current_device_idx": lambda: machine.thread.device,
-        "set_device_index": api.set_device,
-        "set_device_idx": api.set_device,
-        "current_stream": api.current_stream,
-        "set_stream": api.set_stream,
-        "synchronize": synchronize,
-        "empty_cache": api.empty_cache,
-        "memory_stats": api.memory_stats,
-        "memory_allocated": lambda device=None: api.allocator(device).allocated,
-        "max_memory_allocated": lambda device=None: api.allocator(device).peak_allocated,
-        "memory_reserved": lambda device=None: api.allocator(device).reserved,
-        "max_memory_reserved": lambda device=None: api.allocator(device).peak_reserved,
-        "reset_peak_memory_stats": api.reset_peaks,
+        "getAccelerator": lambda: torch.device("cuda"),
+        "getDeviceIndex": lambda: api.machine.thread.device,
+        "setDeviceIndex": api.set_device,
+        "exchangeDevice": api.exchange_device,
+        "maybeExchangeDevice": api.exchange_device,
+        "getDeviceCapability": lambda index: {"supported_dtypes": _dtypes(model.capability)},
+        "getStream": api.current_stream,
+        "setStream": api.set_stream,
+        "synchronizeDevice": api.synchronize,
+        "isAllocatorInitialized": lambda: True,
+        "emptyCache": memory.empty_cache,
+        "emptyHostCache": lambda: None,
+        "getDeviceStats": memory.stats,
+        "resetAccumulatedStats": lambda index: None,
+        "resetPeakStats": torch.cuda.reset_peak_memory_stats,
+        "getMemoryInfo": memory.mem_get_info,
     }
     for name, function in functions.items():
-        if hasattr(module, name):
-            patches.put_function(module, name, function)
+        if hasattr(torch._C, f"_accelerator_{name}"):
+            patches.put(torch._C, f"_accelerator_{name}", function)
+    patches.put_function(torch.accelerator, "is_available", lambda: True)
+
+
+def _dtypes(capability: tuple[int, int]) -> set[torch.dtype]:
+    """Types that kernels of a GPU can compute with."""
+    found = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+    found |= {torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128}
+    return found | {torch.bfloat16} if capability >= (8, 0) else found
+
+
+def _install_drivers(api: CudaApi, memory: MemoryApi, patches: FunctionPatches) -> None:
+    """What programs reach below `torch.cuda`: the runtime, NCCL, and PyTorch's own bindings."""
+    runtime = Runtime(memory)
+    patches.put_function(torch.cuda, "cudart", lambda: runtime)
+    patches.put_function(torch.cuda, "check_error", _check_error)
+    patches.put_function(torch.cuda.nccl, "version", lambda: NCCL_VERSION)
+    bindings: dict[str, Callable[..., Any]] = {
+        "getCurrentRawStream": lambda device: api.current_stream(device).cuda_stream,
+        "getDevice": lambda: api.machine.thread.device,
+        "setDevice": api.set_device,
+        "getDeviceCount": lambda: api.machine.count,
+        "synchronize": api.synchronize,
+    }
+    for name, function in bindings.items():
+        patches.put(torch._C, f"_cuda_{name}", function)
+
+
+class Runtime:
+    """`torch.cuda.cudart()`: the functions of CUDA's runtime that have a meaning here."""
+
+    def __init__(self, memory: MemoryApi) -> None:
+        self.cudaMemGetInfo = memory.mem_get_info
+
+    def cudaProfilerStart(self) -> int:
+        return 0
+
+    def cudaProfilerStop(self) -> int:
+        return 0
+
+    def __getattr__(self, name: str) -> Any:
+        refuse(f"torch.cuda.cudart().{name} was used")
+
+
+def _check_error(res: int) -> None:
+    if res:
+        raise RuntimeError(f"CUDA error: {res}")
 
 
 def install(machine: Machine, patches: FunctionPatches) -> CudaApi:
     """Replace `torch.cuda` as far as a program can tell."""
     api = CudaApi(machine)
-    for functions in (_answers(machine, api), _memory(api), _random(machine)):
-        for name, function in functions.items():
-            if hasattr(torch.cuda, name):
-                patches.put_function(torch.cuda, name, function)
+    for name, function in _answers(machine, api).items():
+        if hasattr(torch.cuda, name):
+            patches.put_function(torch.cuda, name, function)
+    memory = cuda_memory.install(api, patches)
     _install_streams(machine, api, patches)
     _install_nvtx(patches)
-    _install_accelerator(machine, api, patches)
+    _install_accelerator(api, memory, patches)
+    _install_drivers(api, memory, patches)
     patches.put(torch._C, "_host_emptyCache", lambda: None)
     patches.put(torch.version, "cuda", CUDA_VERSION)
     patches.put(torch.cuda, "_initialized", True)

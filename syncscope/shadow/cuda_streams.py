@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeVar
 
+import torch
+
 from syncscope.shadow import clock
+from syncscope.shadow.devices import as_device
 from syncscope.shadow.machine import Machine
+from syncscope.shadow.standins import StandIn, stand_in
 from syncscope.shadow.streams import DEFAULT_STREAM, Snapshot, StreamState
-from syncscope.shadow.tensor_api import as_device
 
 
 class ShadowStream:
@@ -25,13 +28,14 @@ class ShadowStream:
         priority: int = 0,
         *,
         _state: StreamState | None = None,
+        stream_id: int | None = None,
+        device_index: int = 0,
         **kwargs: Any,
     ) -> None:
+        if _state is None and stream_id is not None:
+            _state = find(self.machine, stream_id, device_index)
         if _state is None:
-            index = None if device is None else as_device(device).index
-            _state = self.machine.timeline.new_stream(
-                self.machine.thread.device if index is None else index
-            )
+            _state = self.machine.timeline.new_stream(index_of(self.machine, device))
         self.state = _state
         self.priority = priority
         self._context: ShadowStreamContext
@@ -51,6 +55,15 @@ class ShadowStream:
     @property
     def stream_id(self) -> int:
         return self.cuda_stream
+
+    @property
+    def native_handle(self) -> int:
+        return self.cuda_stream
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """Lowest and highest priority (c10/cuda/CUDAStream.h)."""
+        return 0, -3
 
     def wait_stream(self, stream: ShadowStream) -> None:
         self.state.wait_for(stream.state.snapshot())
@@ -99,6 +112,14 @@ class ShadowStream:
 
     def __repr__(self) -> str:
         return f"<torch.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+
+class ShadowExternalStream(ShadowStream):
+    """A stream given by its handle; one that PyTorch did not make is a new one here."""
+
+    def __init__(self, stream_ptr: int, device: Any = None, **kwargs: Any) -> None:
+        index = index_of(self.machine, device)
+        super().__init__(index, _state=find(self.machine, stream_ptr, index))
 
 
 class ShadowEvent:
@@ -201,8 +222,13 @@ class ShadowStreamContext:
             thread.streams[device] = state
 
 
-_Bound = TypeVar("_Bound", ShadowStream, ShadowEvent, ShadowStreamContext)
-_NAMES = {ShadowStream: "Stream", ShadowEvent: "Event", ShadowStreamContext: "StreamContext"}
+_Bound = TypeVar("_Bound", ShadowStream, ShadowEvent, ShadowStreamContext, ShadowExternalStream)
+_NAMES = {
+    ShadowStream: "Stream",
+    ShadowEvent: "Event",
+    ShadowStreamContext: "StreamContext",
+    ShadowExternalStream: "ExternalStream",
+}
 _bound: dict[tuple[int, type], Any] = {}
 
 
@@ -221,6 +247,45 @@ def forget(machine: Machine) -> None:
     """Drop the classes of a machine."""
     for base in _NAMES:
         _bound.pop((id(machine), base), None)
+
+
+def generic_stream(machine: Machine) -> StandIn:
+    """`torch.Stream`, which makes those of the GPU unless told another device."""
+    original = torch.Stream
+    shadow = bound_to(machine, ShadowStream)
+
+    def make(device: Any = None, **kwargs: Any) -> Any:
+        wanted = as_device("cuda" if device is None else device)
+        if wanted.type != "cuda":
+            return original(wanted, **kwargs)
+        return shadow(wanted, **kwargs)
+
+    return stand_in(original, make, shadow)
+
+
+def generic_event(machine: Machine) -> StandIn:
+    """`torch.Event`, likewise."""
+    original = torch.Event
+    shadow = bound_to(machine, ShadowEvent)
+
+    def make(device: Any = None, **kwargs: Any) -> Any:
+        wanted = as_device("cuda" if device is None else device)
+        return shadow(**kwargs) if wanted.type == "cuda" else original(wanted, **kwargs)
+
+    return stand_in(original, make, shadow)
+
+
+def index_of(machine: Machine, device: Any) -> int:
+    """Index of a device given in any way, None for the current one."""
+    index = None if device is None else as_device(device).index
+    return machine.thread.device if index is None else index
+
+
+def find(machine: Machine, handle: int, device: int) -> StreamState | None:
+    """The stream of a device with this `cuda_stream`; None if there is none."""
+    number = handle or DEFAULT_STREAM
+    streams = machine.timeline.streams[device]
+    return next((state for state in streams if state.number == number), None)
 
 
 def current(machine: Machine) -> StreamState:

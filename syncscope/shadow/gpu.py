@@ -15,7 +15,10 @@ from syncscope.shadow import (
     autocast,
     cuda_api,
     cuda_streams,
+    devices,
     distributed,
+    generators,
+    parallel,
     storage_api,
     tensor_api,
     threads,
@@ -99,22 +102,26 @@ class ShadowGpu:
         if machine is None:
             return
         machine.forked = True
-        timeline = machine.timeline
-        machine.blocking = machine.transfers = timeline.runtime = timeline.activity = _Nowhere()
+        machine.blocking = machine.transfers = _Nowhere()
+        machine.timeline.forget()
 
     def _install(self, machine: Machine) -> None:
         patches = self._patches
+        devices.install(patches)
         api = tensor_api.install(machine, patches)
         storage_api.install(api, patches)
         torch_api.install(api, patches)
-        cuda_api.install(machine, patches)
+        cuda = cuda_api.install(machine, patches)
         autocast.install(patches)
+        generators.install(cuda, patches)
         distributed.install(machine, patches)
+        parallel.install(patches)
         unsupported.install(machine, patches)
         threads.install(machine, patches, self._enter_thread, self._leave_thread)
         threads.watch_forks(self)
         self._watch_formatting()
         patches.put_aliases()
+        patches.put_builtins()
 
     def _watch_formatting(self) -> None:
         """Put the mode back where torch formats a tensor, which it does without any mode."""

@@ -26,6 +26,7 @@ from syncscope.shadow.marks import (
     span_of,
     storage_of,
 )
+from syncscope.shadow.random_state import RandomState
 from syncscope.shadow.streams import DEFAULT_STREAM, StreamState
 from syncscope.shadow.timeline import Timeline
 
@@ -57,6 +58,7 @@ class Machine:
         self.unmodelled: dict[tuple[str, str], int] = {}
         self.has_sparse = False
         self.forked = False
+        self.random = RandomState()
         self.nccl = False
         """Whether the program has initialized torch.distributed with NCCL."""
 

@@ -24,6 +24,7 @@ from syncscope.shadow.marks import (
     set_mark,
     storage_of,
 )
+from syncscope.shadow.random_state import drawing
 
 Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 EffectsOf = Callable[..., tuple[Any, ...]]
@@ -222,6 +223,8 @@ class Operators:
             made = self.factory(func)
         else:
             made = self.compute(func)
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            made = drawing(self.machine, made)
         self.handlers[func] = made
         return made
 

@@ -16,6 +16,11 @@ class FunctionPatches(Patches):
         super().__init__()
         self._replaced: dict[int, tuple[Any, Any]] = {}
         self._originals: dict[int, tuple[Any, Any]] = {}
+        self._at_undo: list[Callable[[], None]] = []
+
+    def at_undo(self, action: Callable[[], None]) -> None:
+        """Call `action` when everything is put back."""
+        self._at_undo.append(action)
 
     def put_function(self, owner: Any, name: str, value: Any) -> None:
         """Set `owner.name` and, by `put_aliases`, every module global that is the same object.
@@ -36,8 +41,21 @@ class FunctionPatches(Patches):
         """Replace the names under which loaded modules hold functions given to `put_function`."""
         _swap(self._replaced)
 
+    def put_builtins(self) -> None:
+        """Let TorchScript compile calls of the replacements as calls of the originals."""
+        from torch.jit import _builtins
+
+        known: dict[int, str] = _builtins._get_builtin_table()
+        table = dict(known)
+        for original, value in self._replaced.values():
+            if id(original) in known:
+                table[id(value)] = known[id(original)]
+        self.put(_builtins, "_builtin_table", table)
+
     def undo(self) -> None:
         """Put everything back. Safe to call twice."""
+        while self._at_undo:
+            self._at_undo.pop()()
         super().undo()
         # Modules that were imported meanwhile may hold replacements, too.
         if self._originals:

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from syncscope.shadow import transfers
+from syncscope.shadow.devices import as_device
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.patching import FunctionPatches
-from syncscope.shadow.tensor_api import TensorApi, as_device
+from syncscope.shadow.tensor_api import TensorApi
 
 _true_device = torch._C.StorageBase.device.__get__  # type: ignore[attr-defined]
 
@@ -41,6 +42,7 @@ def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
             return storage
         return _moved(tensor_api, storage, there, non_blocking)
 
+    patches.put(cls, "__new__", _new(tensor_api))
     patches.put(cls, "device", property(device))
     patches.put(cls, "is_cuda", property(lambda storage: gpu(storage) >= 0))
     patches.put(cls, "get_device", gpu)
@@ -62,6 +64,21 @@ def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
     )
     patches.put(cls, "_write_file", _writing(machine, cls._write_file, gpu))
     patches.put(cls, "clone", lambda storage: _clone(machine, storage, gpu(storage)))
+
+
+def _new(tensor_api: TensorApi) -> Callable[..., Any]:
+    """`torch.UntypedStorage(size, device="cuda")`."""
+    make: Any = torch._C.StorageBase.__new__
+
+    def new(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        wanted = None if device is None else as_device(device)
+        if wanted is None or wanted.type != "cuda":
+            return make(cls, *args, device=device, **kwargs)
+        made = make(cls, *args, **kwargs)
+        tensor_api.machine.place(_bytes_of(made), tensor_api.index(wanted))
+        return made
+
+    return new
 
 
 def _writing(machine: Machine, original: Any, gpu: Callable[[Any], int]) -> Callable[..., Any]:

@@ -18,6 +18,7 @@ from torch.nn.parameter import UninitializedParameter
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from syncscope.shadow import clock, transfers
+from syncscope.shadow.devices import as_device
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.marks import ATTRIBUTE, Mark, gpu_of, mark_of, set_mark, true_device
 from syncscope.shadow.patching import FunctionPatches
@@ -228,13 +229,6 @@ def as_it_was(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     return result
 
 
-def as_device(value: Any) -> torch.device:
-    """A device from whatever PyTorch accepts for one; a bare number is a GPU."""
-    if isinstance(value, torch.device):
-        return value
-    return torch.device("cuda", value) if isinstance(value, int) else torch.device(value)
-
-
 def parse_to(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[torch.device | None, torch.dtype | None, bool, bool, Any]:
@@ -290,7 +284,8 @@ def install(machine: Machine, patches: FunctionPatches) -> TensorApi:
         return torch.tensor(data, **kwargs)
 
     def new(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        device = as_device(kwargs.pop("device", None) or tensor.device)
+        device = kwargs.pop("device", None)
+        device = tensor.device if device is None else as_device(device)
         if device.type != "cuda" or (args and isinstance(args[0], torch.Tensor)):
             return _Base.new(tensor, *args, **kwargs)
         if not args or isinstance(args[0], (int, torch.Size)):

@@ -12,26 +12,15 @@ from typing import Any
 
 import torch
 
+from syncscope.shadow.devices import as_device
 from syncscope.shadow.effects import Effect
-from syncscope.shadow.marks import UNCLAIMED, Mark, gpu_of, mark_of, set_mark
+from syncscope.shadow.marks import UNCLAIMED, gpu_of, mark_of, set_mark
 from syncscope.shadow.operators import tensors_in
 from syncscope.shadow.patching import FunctionPatches
-from syncscope.shadow.tensor_api import TensorApi, as_device, tensor_types
+from syncscope.shadow.standins import StandIn, overridable, stand_in
+from syncscope.shadow.tensor_api import TensorApi, tensor_types
 
 _CPU = torch.device("cpu")
-
-
-def default_device() -> torch.device:
-    """Device of `with torch.device(...)` or `torch.set_default_device`, else the CPU."""
-    if not torch._C._len_torch_function_stack():
-        return _CPU
-    from torch.overrides import _get_current_function_mode_stack
-    from torch.utils._device import DeviceContext
-
-    for mode in reversed(_get_current_function_mode_stack()):
-        if isinstance(mode, DeviceContext):
-            return torch.device(mode.device)
-    return _CPU
 
 
 class TorchApi:
@@ -55,7 +44,7 @@ class TorchApi:
         **rest: Any,
     ) -> torch.Tensor:
         """`torch.tensor`: builds on the host, uploads with a wait."""
-        target = default_device() if device is None else as_device(device)
+        target = _CPU if device is None else as_device(device)
         if isinstance(data, torch.Tensor) and device is None:
             target = data.device
         self.read_elements(data)
@@ -80,7 +69,7 @@ class TorchApi:
         if isinstance(data, torch.Tensor):
             target = data.device if device is None else as_device(device)
             return data.to(target, dtype or data.dtype)
-        target = default_device() if device is None else as_device(device)
+        target = _CPU if device is None else as_device(device)
         self.read_elements(data)
         made = self._as_tensor(data, dtype=dtype, device=_CPU)
         return self._uploaded(made, data, target, "torch.as_tensor")
@@ -100,7 +89,7 @@ class TorchApi:
             made = obj.to(target, dtype or obj.dtype, copy=bool(copy))
             made = made if requires_grad else made.detach()
             return made.requires_grad_(requires_grad)
-        target = default_device() if device is None else as_device(device)
+        target = _CPU if device is None else as_device(device)
         made = self._asarray(obj, dtype=dtype, device=_CPU, copy=copy)
         made = self._uploaded(made, obj, target, "torch.asarray")
         return made.requires_grad_() if requires_grad else made
@@ -143,19 +132,20 @@ def set_mark_if_plain(tensor: torch.Tensor, machine: Any, pinned: bool) -> None:
 def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
     """Replace functions of `torch` and the legacy constructors of `torch.cuda`."""
     api = TorchApi(tensor_api)
-    patches.put_function(torch, "tensor", api.tensor)
-    patches.put_function(torch, "as_tensor", api.as_tensor)
-    patches.put_function(torch, "asarray", api.asarray)
+    for name in ("tensor", "as_tensor", "asarray"):
+        patches.wrap(torch, name, lambda original: _made_by(api, original))
     patches.put_function(torch, "get_device", gpu_of)
     for name in ("sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor"):
         patches.wrap(torch, name, lambda original: _sparse(api, original))
+    patches.wrap(torch.nested, "nested_tensor", _nested)
     patches.wrap(torch, "from_dlpack", lambda original: _from_dlpack(api, original))
-    for name, dtype in tensor_types().items():
-        patches.put(torch.cuda, name, _tensor_type(api, name, dtype))
+    _install_tensor_types(api, patches)
     for name in ("cov", "corrcoef"):
         patches.wrap(torch, name, lambda original: _covariance(api, original))
         patches.wrap(torch.Tensor, name, lambda original: _covariance(api, original))
     patches.wrap(torch, "ctc_loss", lambda original: _ctc_loss(api, original))
+    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+        patches.wrap(torch._VF, name, _recurrent)
     patches.wrap(torch._C._nn, "one_hot", lambda original: _one_hot(api, original))
     patches.wrap(torch._C._nn, "_parse_to", _parse_to)
     patches.wrap(
@@ -165,11 +155,15 @@ def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
     )
 
 
+def _made_by(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
+    return overridable(original, getattr(api, original.__name__), by_arguments=False)
+
+
 def _sparse(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
     """Indices and values go to the device first; the constructor then takes them as they are."""
 
     def build(*args: Any, device: Any = None, **kwargs: Any) -> Any:
-        target = default_device() if device is None else as_device(device)
+        target = _CPU if device is None else as_device(device)
         if device is None:
             where = [gpu_of(item) for item in tensors_in(args)]
             if any(index >= 0 for index in where):
@@ -188,7 +182,7 @@ def _sparse(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
         api.machine.apply(index, effects, op, "data_dependent_size")
         return made
 
-    return build
+    return overridable(original, build, by_arguments=False)
 
 
 def _sparse_checks(
@@ -282,6 +276,36 @@ def _from_dlpack(api: TorchApi, original: Callable[..., Any]) -> Callable[..., A
     return convert
 
 
+def _nested(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.nested.nested_tensor` of strided layout: built on the host, then moved."""
+
+    def nested_tensor(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+        if device is None or kwargs.get("layout", torch.strided) is not torch.strided:
+            return original(*args, device=device, **kwargs)
+        return original(*args, device="cpu", **kwargs).to(device)
+
+    return overridable(original, nested_tensor, by_arguments=False)
+
+
+def _recurrent(original: Callable[..., Any]) -> Callable[..., Any]:
+    """CUDA's check of devices, which the CPU's code does not make (ATen/native/RNN.cpp)."""
+
+    def run(*args: Any) -> Any:
+        packed = isinstance(args[1], torch.Tensor) and not isinstance(args[2], list)
+        hidden, weights = args[2:4] if packed else args[1:3]
+        hidden = list(hidden) if isinstance(hidden, (list, tuple)) else [hidden]
+        for kind, others in (("parameter", weights), ("hidden", hidden)):
+            for other in others:
+                if other.device != args[0].device:
+                    raise RuntimeError(
+                        f"Input and {kind} tensors are not at the same device, found input "
+                        f"tensor at {args[0].device} and {kind} tensor at {other.device}"
+                    )
+        return original(*args)
+
+    return run
+
+
 def _parse_to(original: Callable[..., Any]) -> Callable[..., Any]:
     """For `Module.to(0)`: a torch without CUDA does not know what device a bare number is."""
 
@@ -295,27 +319,49 @@ def _parse_to(original: Callable[..., Any]) -> Callable[..., Any]:
     return parse_to
 
 
-class _TensorType(type):
-    """Types such as `torch.cuda.FloatTensor`: for `isinstance` and `Tensor.type`, and callable."""
-
-    api: TorchApi
-    dtype: torch.dtype
+class _CudaTensorType(StandIn):
+    """`torch.cuda.FloatTensor` and its kin: for `isinstance` and `Tensor.type`, and callable."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if not isinstance(instance, torch.Tensor) or gpu_of(instance) < 0:
             return False
         return instance.dtype == cls.dtype and instance.layout == torch.strided
 
-    def __call__(cls, *args: Any) -> torch.Tensor:
-        """Sizes make an uninitialized tensor, a sequence its values."""
-        if len(args) == 1 and not isinstance(args[0], int):
-            return cls.api.tensor(args[0], dtype=cls.dtype, device="cuda")
-        return torch.empty(*(args or (0,)), dtype=cls.dtype, device="cuda")
+
+class _HostTensorType(StandIn):
+    """`torch.FloatTensor` and its kin, which do not hold the GPU's tensors."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.original) and gpu_of(instance) < 0
 
 
-def _tensor_type(api: TorchApi, name: str, dtype: torch.dtype) -> _TensorType:
-    """The stand-in for `torch.cuda.<name>`."""
-    return _TensorType(name, (), {"__module__": "torch.cuda", "api": api, "dtype": dtype})
+def _install_tensor_types(api: TorchApi, patches: FunctionPatches) -> None:
+    def maker(dtype: torch.dtype) -> Callable[..., torch.Tensor]:
+        def make(*args: Any) -> torch.Tensor:
+            """Sizes make an uninitialized tensor, a sequence its values."""
+            if len(args) == 1 and not isinstance(args[0], int):
+                return api.tensor(args[0], dtype=dtype, device="cuda")
+            return torch.empty(*(args or (0,)), dtype=dtype, device="cuda")
+
+        return make
+
+    for name, dtype in tensor_types().items():
+        on_gpu, on_host = getattr(torch.cuda, name), getattr(torch, name)
+        patches.put_function(torch.cuda, name, stand_in(on_gpu, maker(dtype), kind=_CudaTensorType))
+        patches.put_function(torch, name, stand_in(on_host, on_host, kind=_HostTensorType))
+    patches.wrap(torch, "set_default_tensor_type", _default_tensor_type)
+
+
+def _default_tensor_type(original: Callable[[Any], None]) -> Callable[[Any], None]:
+    """`torch.set_default_tensor_type`: of the GPU's, the dtype and a default device."""
+
+    def set_default_tensor_type(t: Any, /) -> None:
+        name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
+        place, _, kind = name.rpartition(".")
+        original(getattr(torch, kind).original if kind in tensor_types() else t)
+        torch.set_default_device("cuda" if place == "torch.cuda" else None)
+
+    return set_default_tensor_type
 
 
 def group_by_device_and_dtype(
@@ -342,6 +388,3 @@ def group_by_device_and_dtype(
         if with_indices:
             group[1].append(index)
     return groups
-
-
-__all__ = ["Mark", "TorchApi", "default_device", "install"]

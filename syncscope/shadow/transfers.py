@@ -64,7 +64,7 @@ def upload(
     """Account for a copy of host memory to a GPU whose values are in place already."""
     mark = mark_of(source)
     direct = source.dtype == target.dtype and is_dense(source)
-    direct = direct and source.size() == target.size()
+    direct = direct and (source.is_nested or source.size() == target.size())
     pinned = mark is not None and getattr(mark, "pinned", False) and direct
     size = size_of(target)
     waits = not non_blocking

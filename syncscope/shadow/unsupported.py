@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
+import torch.export
 
 from syncscope.errors import ShadowUnsupportedError
 from syncscope.shadow.machine import Machine
@@ -19,6 +21,28 @@ _ADVICE = "the shadow GPU cannot run it; record this program on a machine with a
 def refuse(what: str) -> NoReturn:
     """Stop the program with one line."""
     raise ShadowUnsupportedError(f"{what}: {_ADVICE}")
+
+
+_NO_ANSWER = (
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "change_current_allocator",
+    "CUDAPluggableAllocator",
+    "GreenContext",
+    "MemPool",
+    "use_mem_pool",
+    "list_gpu_processes",
+    "utilization",
+    "memory_usage",
+    "temperature",
+    "power_draw",
+    "clock_rate",
+)
+"""Of `torch.cuda`: other allocators, and what a real GPU's sensors say."""
+
+
+def _refusing(what: str) -> Callable[..., NoReturn]:
+    return lambda *args, **kwargs: refuse(what)
 
 
 def install(machine: Machine, patches: FunctionPatches) -> None:
@@ -39,6 +63,15 @@ def install(machine: Machine, patches: FunctionPatches) -> None:
         patches.put_function(
             torch.cuda, "_compile_kernel", lambda *args, **kwargs: refuse("a CUDA kernel")
         )
+    for name in _NO_ANSWER:
+        if hasattr(torch.cuda, name):
+            patches.put_function(torch.cuda, name, _refusing(f"torch.cuda.{name} was called"))
+    for name in ("export", "export_for_training", "draft_export"):
+        if hasattr(torch.export, name):
+            patches.put_function(torch.export, name, _refusing(f"torch.export.{name} was called"))
+    patches.wrap(
+        torch.autograd.profiler.profile, "__init__", lambda init: _profiling(machine, init)
+    )
     from torch.cuda import jiterator
 
     patches.put(
@@ -48,6 +81,18 @@ def install(machine: Machine, patches: FunctionPatches) -> None:
     )
     _refuse_triton(patches)
     _refuse_extensions(patches)
+
+
+def _profiling(machine: Machine, original: Callable[..., None]) -> Callable[..., None]:
+    """torch.profiler sees the CPU's side: nothing runs on a GPU that CUPTI could watch."""
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        if kwargs.pop("use_cuda", False) or kwargs.get("use_device") == "cuda":
+            machine.note("torch.profiler", "records the CPU only: there is no GPU to trace")
+            kwargs["use_device"] = None
+        original(self, *args, **kwargs)
+
+    return __init__
 
 
 def _refuse_triton(patches: FunctionPatches) -> None:
