@@ -22,33 +22,59 @@ if TYPE_CHECKING:
     from syncscope.recorder import Recorder
 
 
+_Program = Annotated[
+    list[str] | None, typer.Argument(metavar="SCRIPT [ARGS]...", help="Script and arguments.")
+]
+_Module = Annotated[
+    bool, typer.Option("-m", help="Run a module instead of a script: -m MODULE [ARGS]...")
+]
+_Output = Annotated[Path | None, typer.Option("-o", "--output", help="Folder for the recording.")]
+_Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cuda, or shadow.")]
+_StartAfter = Annotated[
+    float, typer.Option(min=0, help="Seconds before steps are counted, from the import of torch.")
+]
+_Warmup = Annotated[int, typer.Option(min=0, help="Steps to skip before recording.")]
+_Steps = Annotated[int | None, typer.Option(min=1, help="Steps to record; default: until the end.")]
+_Every = Annotated[
+    int | None, typer.Option(min=2, help="Record --steps steps again every so many steps.")
+]
+_Detail = Annotated[
+    str,
+    typer.Option(
+        help="Watch operators: auto (last 2 steps of the warm-up), lines (no), ops (all)."
+    ),
+]
+_Calibrate = Annotated[
+    bool,
+    typer.Option("--calibrate", help="Measure, for 52 steps, what recording costs this program."),
+]
+_GpuActivity = Annotated[
+    bool, typer.Option(help="Record kernels and copies; off: only the free collectors.")
+]
+_ShadowGpu = Annotated[str, typer.Option(help="GPU to simulate.")]
+_ShadowGpus = Annotated[int, typer.Option(min=1, help="How many GPUs to simulate.")]
+_Source = Annotated[bool, typer.Option(help="Keep a copy of the source files.")]
+
+
 def run(
-    program: Annotated[
-        list[str] | None, typer.Argument(metavar="SCRIPT [ARGS]...", help="Script and arguments.")
-    ] = None,
-    module: Annotated[
-        bool, typer.Option("-m", help="Run a module instead of a script: -m MODULE [ARGS]...")
-    ] = False,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Folder for the recording.")
-    ] = None,
-    device: Annotated[
-        str, typer.Option(help="auto (a GPU if there is one), cuda, or shadow.")
-    ] = "auto",
-    warmup: Annotated[int, typer.Option(min=0, help="Steps to skip before recording.")] = 0,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps to record; default: until the end.")
-    ] = None,
-    gpu_activity: Annotated[
-        bool, typer.Option(help="Record kernels and copies; off: only the free collectors.")
-    ] = True,
-    shadow_gpu: Annotated[str, typer.Option(help="GPU to simulate.")] = "H200",
-    shadow_gpus: Annotated[int, typer.Option(min=1, help="How many GPUs to simulate.")] = 1,
-    source: Annotated[bool, typer.Option(help="Keep a copy of the source files.")] = True,
+    program: _Program = None,
+    module: _Module = False,
+    output: _Output = None,
+    device: _Device = "auto",
+    start_after: _StartAfter = 0.0,
+    warmup: _Warmup = 0,
+    steps: _Steps = None,
+    every: _Every = None,
+    detail: _Detail = "auto",
+    calibrate: _Calibrate = False,
+    gpu_activity: _GpuActivity = True,
+    shadow_gpu: _ShadowGpu = "H200",
+    shadow_gpus: _ShadowGpus = 1,
+    source: _Source = True,
 ) -> None:
     """Run a program as python would, and record where it makes the CPU wait for the GPU.
 
-    The exit code is the program's own. The summary goes to stderr.
+    The exit code is the program's own; 2 if it could not be started. The summary goes to stderr.
     """
     from syncscope.options import RecordOptions
 
@@ -57,8 +83,12 @@ def run(
     options = RecordOptions(
         argv=(*(("-m",) if module else ()), *program),
         device=device,
+        start_after_s=start_after,
         warmup=warmup,
         steps=steps,
+        every=every,
+        detail=detail,
+        calibrate=calibrate,
         gpu_activity=gpu_activity,
         shadow_gpu=shadow_gpu,
         shadow_gpus=shadow_gpus,
@@ -74,13 +104,12 @@ def run(
 def _record(program: list[str], module: bool, output: Path | None, options: RecordOptions) -> int:
     """Run the program under a recorder; returns its exit code."""
     from syncscope.api import close_recorder, open_recorder
-    from syncscope.program import CannotBegin, check_script, run_module, run_script
+    from syncscope.program import CannotBegin, check_module, check_script, run_module, run_script
     from syncscope.recording.folders import recording_folder
     from syncscope.torch_import import TorchImport
 
     target, *args = program
-    if not module:
-        check_script(target)
+    (check_module if module else check_script)(target)
     stem = re.sub(r"[^\w.-]", "_", target if module else Path(target).absolute().stem)
     recorder = open_recorder(recording_folder(stem, output), options)
     problems: list[str] = []

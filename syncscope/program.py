@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import importlib.util
 import os
 import pkgutil
 import runpy
@@ -12,7 +13,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Sequence
-from importlib.machinery import SourceFileLoader, SourcelessFileLoader
+from importlib.machinery import PathFinder, SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 
 from syncscope.callsite import owner_of
@@ -48,6 +49,15 @@ def check_script(script: str) -> None:
         raise UsageError(f"cannot read {script}: {error.strerror}") from error
     if not text.strip():
         raise UsageError(f"{script} is empty: there is nothing to run")
+
+
+def check_module(module: str) -> None:
+    """Raise UsageError if there is no module of this name, or no package that could hold it."""
+    top = module.partition(".")[0]
+    with contextlib.suppress(ValueError):  # loaded, by whatever means, and without a spec
+        path = [os.getcwd(), *sys.path]
+        if not (importlib.util.find_spec(top) or PathFinder.find_spec(top, path)):
+            raise UsageError(f"there is no module {module}")
 
 
 def run_script(script: str, args: Sequence[str]) -> int:
