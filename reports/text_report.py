@@ -57,19 +57,16 @@ def render_text(
     color: bool = False,
 ) -> str:
     """The report as text, `width` cells wide; with terminal colours only if asked for."""
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=max(width, MIN_WIDTH),
-        force_terminal=color,
-        color_system="standard" if color else None,
-        no_color=not color,
-        highlight=False,
-        legacy_windows=False,
-        _environ={},
-    )
+    console = _console_into_text(width, color=color)
     print_text(analysis, console, only)
-    return out.getvalue()
+    return _written(console)
+
+
+def short_summary(analysis: Analysis, width: int = DEFAULT_WIDTH) -> str:
+    """What `print_short_summary` prints, as plain text."""
+    console = _console_into_text(width, color=False)
+    print_short_summary(analysis, console)
+    return _written(console)
 
 
 def print_short_summary(analysis: Analysis, console: Console) -> None:
@@ -183,3 +180,21 @@ def _write_coverage(page: Page, view: ReportView, analysis: Analysis) -> None:
         if row.state != "on":
             reason = f": {row.reason}" if row.reason else ""
             page.paragraph(f"Not recorded by {row.name}{reason}", style="dim")
+
+
+def _console_into_text(width: int, *, color: bool) -> Console:
+    return Console(
+        file=io.StringIO(),
+        width=max(width, MIN_WIDTH),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        no_color=not color,
+        highlight=False,
+        legacy_windows=False,
+        _environ={},
+    )
+
+
+def _written(console: Console) -> str:
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text

@@ -11,6 +11,11 @@ from syncscope.reports.units import duration, percent, quantity, with_article
 GPU_BOUND_IDLE_FRACTION = 0.05
 """Below this a GPU counts as busy: what is left is not worth anybody's afternoon."""
 
+_COPIES_ALONE = (
+    "That is more than the idle time because a GPU that only copies counts as busy, and computes "
+    "nothing."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -43,7 +48,7 @@ def _nothing(summary: Summary, figures: Figures) -> Verdict | None:
     run = summary.run
     if summary.sites or figures.has_activity or run.imported or run.truncated:
         return None
-    if run.device and not run.window_ns:
+    if run.device and not run.window_ns and not run.simulated:
         return Verdict(
             "empty",
             "Nothing was recorded: the program ended before the first window.",
@@ -66,6 +71,8 @@ def _measured(summary: Summary, figures: Figures) -> tuple[str, list[str], str]:
         if figures.harmless:
             clauses.append(_harmless(figures, more=True))
         explanation = _how_sure(summary)
+        if figures.gain_ns > figures.idle_ns:
+            explanation += " " + _COPIES_ALONE
         if _mostly_not_lines(figures):
             explanation += f" {_other_cause(figures)}"
         return "gain", clauses, explanation
@@ -147,7 +154,7 @@ def _harmless(figures: Figures, *, more: bool) -> str:
 
 def _how_sure(summary: Summary) -> str:
     error = summary.replay.baseline_error
-    if error is not None:
+    if summary.replay.used and error is not None:
         return (
             "Gains come from replaying the recording without the line; replaying it unchanged "
             f"is off by {percent(abs(error))}."

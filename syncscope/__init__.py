@@ -9,6 +9,8 @@ Importing this package imports neither torch nor pandas.
 
 from __future__ import annotations
 
+from typing import Any
+
 from syncscope.api import Run, allow, load, record, step
 from syncscope.errors import RecordingError, SyncscopeError, UsageError
 from syncscope.version import __version__
@@ -24,3 +26,10 @@ __all__ = [
     "record",
     "step",
 ]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext syncscope` in IPython and Jupyter: adds the cell magic `%%syncscope`."""
+    from syncscope.notebook import register
+
+    register(shell)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from syncscope.errors import UsageError
+from syncscope.errors import SyncscopeError, UsageError
 from syncscope.options import RecordOptions
 from syncscope.recording.folders import next_folder, recording_folder
 
@@ -65,6 +65,21 @@ class Run:
         target = self.folder / "summary.json"
         target.write_bytes(summary_json(self.summary()))
         return target
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
+
+    def _repr_html_(self) -> str | None:
+        """How a notebook shows it; like any other object while it is being recorded."""
+        if any(recorder.folder == self.folder for recorder in _active):
+            return None
+        from syncscope.reports.notebook_card import card_html, error_html
+
+        report = self.folder / "report.html"
+        try:
+            return card_html(self.analysis, report if report.exists() else None)
+        except SyncscopeError as error:
+            return error_html(error)
 
 
 def load(folder: str | Path, progress: Callable[[float], None] = lambda part: None) -> Run:

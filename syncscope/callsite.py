@@ -31,7 +31,9 @@ _OWN_FOLDERS = tuple(
         Path(__file__).parent.parent / "reports",
     )
 )
-_RUNNER = str(Path(__file__).with_name("program.py"))
+_RUNNERS = frozenset(
+    str(Path(__file__).with_name(f"{name}.py")) for name in ("program", "notebook")
+)
 _STDLIB = tuple({os.path.join(sysconfig.get_path(key), "") for key in ("stdlib", "platstdlib")})
 _SITE_PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 
@@ -194,8 +196,8 @@ class StackTable:
             for identity, offset in zip(key[::2], key[1::2], strict=True):
                 code = self._codes[identity]
                 owner = owner_of(code.co_filename)
-                if code.co_filename == _RUNNER:
-                    break  # further out is only the command line
+                if code.co_filename in _RUNNERS:
+                    break  # further out is only the command line, or the notebook
                 if owner == "syncscope" or code.co_filename == "<frozen runpy>":
                     continue
                 frame_id = self._frames.get((identity, offset))
