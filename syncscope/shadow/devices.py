@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.utils._device
 
 from syncscope.shadow.patching import FunctionPatches
 from syncscope.shadow.standins import overridable, stand_in
