@@ -16,8 +16,8 @@ from syncscope.analysis.idle import explain_gaps
 from syncscope.analysis.intervals import Ints
 from syncscope.analysis.join import calls_of, match
 from syncscope.analysis.regime import regime_of
-from syncscope.analysis.replay_cures import WhatIf
-from syncscope.analysis.replay_forecast import cure_of, forecast
+from syncscope.analysis.replay_cures import WhatIf, cure_of
+from syncscope.analysis.replay_forecast import forecast
 from syncscope.analysis.replay_program import program_of
 from syncscope.analysis.result import Analysis
 from syncscope.analysis.sites import group_calls, with_sites
@@ -119,7 +119,7 @@ def _summary(
     diagnoses = diagnosed(groups, Sources(recording.sources))
     reasons = allowed_reasons(calls, events.host, events.main)
     cures = [
-        cure_of(told.group, told.cause)
+        cure_of(told.group.id, told.group.kind, told.group.memory == "pageable", told.cause)
         for told in diagnoses
         if told.group.flagged and told.group.kind != "race" and told.group.id not in reasons
     ]

@@ -27,7 +27,7 @@ CALL_NS = 10_000
 _STRETCH, _WAIT, _MARK = range(3)
 
 _Nodes: TypeAlias = list[tuple[int, int]]
-_Places: TypeAlias = list[tuple[int, int, int, int]]
+_Places: TypeAlias = list[tuple[int, int, int, int, int]]
 _Calls: TypeAlias = list[tuple[int, int, int, int, int]]
 
 
@@ -78,28 +78,35 @@ class Program:
         return Outcome(np.maximum(self.marks, reach[place]), blocked)
 
     def replay(self, gone: Bools | None = None, length_ns: Ints | None = None) -> Outcome:
-        """Run it without the waits in `gone` and with other lengths of the activities."""
+        """Run it without the waits in `gone` and with other lengths of the activities.
+
+        What the lane of a removed wait launches next still starts after what was waited for,
+        on whichever queue: the program relied on that.
+        """
         busy, late = self._maps(self.work.length_ns if length_ns is None else length_ns)
         stays = [True] * len(self._calls) if gone is None else (~gone).tolist()
         shift = [0] * (1 + max((place[0] for place in (*self._places, *self._calls)), default=0))
+        floor = [NEVER] * len(shift)
         free, done = [NEVER] * self.work.queues, [NEVER] * len(self._places)
         blocked, passed = [0] * len(self._calls), []
         places, calls, marks = self._places, self._calls, self.marks.tolist()
         for kind, index in self._nodes:
             if kind == _STRETCH:
-                lane, queue, behind, slack = places[index]
-                begin = free[queue]
+                lane, queue, behind, slack, gap = places[index]
+                begin = max(free[queue], floor[lane] - gap)
                 if behind >= 0 and done[behind] + slack > begin:
                     begin = done[behind] + slack
                 end, alone = begin + busy[index], late[index] + shift[lane]
                 free[queue] = done[index] = alone if alone > end else end
             elif kind == _WAIT:
                 lane, start, end, fixed, after = calls[index]
-                kept = stays[index]
-                back = ready = start + shift[lane] + (fixed if kept else min(fixed, CALL_NS))
-                if kept:
-                    done_ns = max([done[target] for target in self._targets[index]])
-                    back = max(ready, done_ns + after)
+                over = max([done[target] for target in self._targets[index]])
+                if stays[index]:
+                    ready = start + shift[lane] + fixed
+                    back = max(ready, over + after)
+                else:
+                    ready = back = start + shift[lane] + min(fixed, CALL_NS)
+                    floor[lane] = max(floor[lane], over + min(after, 0))
                 blocked[index] = back - ready
                 shift[lane] = back - end
             else:
@@ -131,11 +138,11 @@ class Program:
 
         after = work.after[first]
         behind = np.where(after >= 0, stretch(after), -1)
-        slack = work.after_gap_ns[first] - work.gap_ns[first]
+        gap = work.gap_ns[first]
         targets, bounds = stretch(waits.target).tolist(), waits.first.tolist()
         return (
             _rows(kind[order], index[order]),
-            _rows(work.lane[first], work.queue[first], behind, slack),
+            _rows(work.lane[first], work.queue[first], behind, work.after_gap_ns[first] - gap, gap),
             _rows(waits.lane, waits.start_ns, waits.end_ns, waits.fixed_ns, waits.after_ns),
             [targets[low:high] for low, high in pairwise(bounds)],
         )

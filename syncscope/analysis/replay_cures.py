@@ -21,6 +21,9 @@ name: 85 % of the raw rate of PCIe 5.0 x16, of NVLink-C2C less (NVIDIA's datashe
 USUAL_PINNED_RATE = 25e9
 """The same for PCIe 4.0 x16, which most other GPUs have."""
 
+NEEDLESS = ("created_on_host",)
+"""Causes of copies that the advice does without."""
+
 MEASURABLE_BYTES = 1 << 20
 """Smaller copies take longer than their bytes."""
 
@@ -33,6 +36,12 @@ class Cure:
     site: str
     pins: bool = False
     vanishes: bool = False
+
+
+def cure_of(site: str, kind: str, pageable: bool | None, cause: str) -> Cure:
+    """What the advice for a site comes to: pinned memory for pageable copies, and no copy
+    for what can be made on the device."""
+    return Cure(site, pins=kind == "transfer" and pageable is True, vanishes=cause in NEEDLESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,11 @@ class WhatIf:
     def baseline(self) -> Outcome:
         """The run replayed without a change."""
         return self.program.replay()
+
+    @property
+    def step_ns(self) -> float:
+        """Mean length of a steady step of that."""
+        return self._in_steps(self.baseline) / self._count
 
     @property
     def baseline_error(self) -> float:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from syncscope.analysis.replay_cures import Cure, WhatIf
-from syncscope.analysis.sites import Group
 from syncscope.records import Replay
 
 TRUSTED_ERROR = 0.1
@@ -40,16 +39,6 @@ class Forecast:
         """As the summary has it, for steps of a usual length of `step_ns`."""
         best = None if self.best_fraction is None else round(step_ns * (1.0 - self.best_fraction))
         return Replay(self.error, best, self.trusted, self.left_out)
-
-
-def cure_of(group: Group, cause: str) -> Cure:
-    """What the advice for a site comes to: pinned memory for pageable copies, and no copy
-    for what can be made on the device."""
-    return Cure(
-        group.id,
-        pins=group.kind == "transfer" and group.memory == "pageable",
-        vanishes=cause == "created_on_host",
-    )
 
 
 def forecast(what_if: WhatIf | None, cures: Sequence[Cure], bounds: Mapping[str, int]) -> Forecast:

@@ -59,6 +59,7 @@ class Simulator:
     def __init__(self, removed: frozenset[int] = frozenset()) -> None:
         self.removed = removed
         self.clock = [0] * LANES
+        self.floor = [-(1 << 59)] * LANES
         self.free: dict[int, int] = {}
         self.times = Times()
 
@@ -72,7 +73,7 @@ class Simulator:
 
     def launch(self, op: Op, now: int) -> None:
         arrival = now + op.latency_ns
-        start = max(arrival, self.free.get(op.queue, -(1 << 59)) + op.gap_ns)
+        start = max(arrival, self.free.get(op.queue, -(1 << 59)) + op.gap_ns, self.floor[op.lane])
         if op.after >= 0:
             start = max(start, self.times.end[op.after] + op.after_gap_ns)
         self.free[op.queue] = self.times.end[op.number] = start + op.length_ns
@@ -80,11 +81,13 @@ class Simulator:
         self.times.start[op.number] = start
 
     def wait(self, op: Op, now: int) -> None:
+        over = max(self.times.end[number] for number in op.targets)
         if op.number in self.removed:
+            self.floor[op.lane] = max(self.floor[op.lane], over)
             end = ready = now + min(op.fixed_ns, CALL_NS)
         else:
             ready = now + op.fixed_ns
-            end = max(ready, *(self.times.end[number] + op.return_ns for number in op.targets))
+            end = max(ready, over + op.return_ns)
         self.times.wait[op.number] = (now, end)
         self.times.blocked[op.number] = end - ready
         self.clock[op.lane] = end
@@ -141,7 +144,9 @@ def settled(ops: list[Op]) -> list[Op]:
     """Marks know all that was launched before them, in whatever order the ops were drawn."""
     times = simulate(ops)
     return [
-        replace(op, before=tuple(n for n, at in times.launch.items() if at <= times.mark[op.number]))
+        replace(
+            op, before=tuple(n for n, at in times.launch.items() if at <= times.mark[op.number])
+        )
         if op.kind == "mark"
         else op
         for op in ops
