@@ -78,7 +78,7 @@ class Site:
 
     `blocked_ns`, `exposed_idle_ns` and `size_bytes` are sums over all its events.
     `savings_ns_per_step` is what a steady step gains when the run is replayed with the site
-    cured, if `Replay.used`. Else, and for sites that were not replayed, it is an upper bound:
+    cured. Without a replay, and for sites that were not replayed, it is an upper bound:
     the idle time charged to it plus the time in which copies that it waited for ran alone, per
     step. What several sites gain together can be more or less than their sum. `stack` is
     innermost first.
@@ -181,10 +181,11 @@ class Coverage:
 class Replay:
     """Relative error of replaying the recording unchanged; None where it was not replayed.
 
-    The error is that of the steady steps or of the whole recording, whichever is larger.
+    The error is that of the steady steps or of the whole recording, whichever is larger,
+    positive where the replay takes longer.
     `best_case_ns_per_step` is the length of a step with all flagged sites cured. `used` says
-    whether savings come from the replay: not where its error is large. `left_out` counts
-    flagged sites that were not replayed because there are too many.
+    whether savings come from the replay: not where its error is too large. `left_out` counts
+    flagged sites that were not replayed because there are too many; theirs are upper bounds.
     """
 
     baseline_error: float | None

@@ -11,6 +11,7 @@ Max-plus algebra: Baccelli, Cohen, Olsder, Quadrat, "Synchronization and Lineari
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -83,7 +84,7 @@ class Program:
         What the lane of a removed wait launches next still starts after what was waited for,
         on whichever queue: the program relied on that.
         """
-        busy, late = self._maps(self.work.length_ns if length_ns is None else length_ns)
+        busy, late = self._recorded_maps if length_ns is None else self._maps(length_ns)
         stays = [True] * len(self._calls) if gone is None else (~gone).tolist()
         shift = [0] * (1 + max((place[0] for place in (*self._places, *self._calls)), default=0))
         floor = [NEVER] * len(shift)
@@ -112,6 +113,10 @@ class Program:
             else:
                 passed.append(max([marks[index] + shift[0], *free]))
         return Outcome(np.array(passed, dtype=np.int64), np.array(blocked, dtype=np.int64))
+
+    @cached_property
+    def _recorded_maps(self) -> tuple[list[int], list[int]]:
+        return self._maps(self.work.length_ns)
 
     def _maps(self, length: Ints) -> tuple[list[int], list[int]]:
         """Per stretch: how long it keeps its queue busy, and its end if the queue was empty."""

@@ -73,6 +73,10 @@ class WhatIf:
         site = number[np.append(_claimed(program, calls), -1) + 1]
         self._of_wait: Ints = site[program.waits.call]
         self._of_copy: Ints = np.where(self._direction != "", site[program.work.call], 0)
+        self._number = {str(site): place for place, site in enumerate(self.sites)}
+        self._waits = np.bincount(self._of_wait, minlength=len(self.sites))
+        self._copies = np.bincount(self._of_copy, minlength=len(self.sites))
+        self._waits[0] = self._copies[0] = 0
 
     @cached_property
     def baseline(self) -> Outcome:
@@ -87,14 +91,14 @@ class WhatIf:
     @property
     def baseline_error(self) -> float:
         """How far that is off, as part of the recorded time: of the steps or of the whole
-        run, whichever is worse."""
+        run, whichever is worse. Positive where the replay takes longer."""
         recorded, replayed = self.program.recorded(), self.baseline
-        steps = self._in_steps(recorded)
-        whole = int(recorded.done_ns[-1] - self._origin)
-        return max(
-            abs(self._in_steps(replayed) - steps) / max(steps, 1),
-            abs(int(replayed.done_ns[-1] - recorded.done_ns[-1])) / max(whole, 1),
+        steps, whole = self._in_steps(recorded), int(recorded.done_ns[-1] - self._origin)
+        errors = (
+            (self._in_steps(replayed) - steps) / max(steps, 1),
+            int(replayed.done_ns[-1] - recorded.done_ns[-1]) / max(whole, 1),
         )
+        return max(errors, key=abs)
 
     def without(self, cures: Collection[Cure]) -> Gain:
         """What the steady steps gain from all of the cures together."""
@@ -107,10 +111,13 @@ class WhatIf:
             moves_to=self._grown(outcome, cures),
         )
 
-    def touches(self, cure: Cure) -> bool:
-        """Whether the cure changes anything that is replayed."""
-        gone, length = self._changes([cure])
-        return bool(gone.any() or (length != self.program.work.length_ns).any())
+    def cost(self, cure: Cure) -> int:
+        """Steps of Python that replaying it takes, about; 0 if it changes nothing."""
+        number = self._number.get(cure.site, 0)
+        moves = (cure.pins or cure.vanishes) and self._copies[number] > 0
+        if not moves and not self._waits[number]:
+            return 0
+        return self.program.size + moves * len(self._of_copy) // 50
 
     @cached_property
     def _origin(self) -> int:
@@ -141,14 +148,17 @@ class WhatIf:
             length[mine] = np.maximum(size[mine], 0) / rate
         return np.minimum(length, self.program.work.length_ns)
 
-    def _changes(self, cures: Collection[Cure]) -> tuple[Bools, Ints]:
-        length = self.program.work.length_ns
+    def _changes(self, cures: Collection[Cure]) -> tuple[Bools, Ints | None]:
+        """Which waits are gone, and how long the activities take, None for as before."""
         named = np.isin(self.sites, [cure.site for cure in cures])
+        named[0] = False
         pins = np.isin(self.sites, [cure.site for cure in cures if cure.pins])
         vanishes = np.isin(self.sites, [cure.site for cure in cures if cure.vanishes])
-        named[0] = False
-        length = np.where(pins[self._of_copy], self._pinned_ns, length)
-        return named[self._of_wait], np.where(vanishes[self._of_copy], 0, length)
+        gone = named[self._of_wait]
+        if not (pins | vanishes).any():
+            return gone, None
+        length = np.where(pins[self._of_copy], self._pinned_ns, self.program.work.length_ns)
+        return gone, np.where(vanishes[self._of_copy], 0, length)
 
     def _in_steps(self, outcome: Outcome) -> int:
         return int((outcome.done_ns[self._end] - outcome.done_ns[self._begin]).sum())

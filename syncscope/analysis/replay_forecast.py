@@ -11,8 +11,8 @@ from syncscope.records import Replay
 TRUSTED_ERROR = 0.1
 """A replay that is off by more than this part of the time is not used."""
 
-BUDGET = 10_000_000
-"""Steps of Python that all replays together may take: some 5 s."""
+BUDGET = 3_000_000
+"""Steps of Python that the replays of single sites together may take: some 2 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Forecast:
     @property
     def trusted(self) -> bool:
         """Whether savings come from the replay."""
-        return self.error is not None and self.error <= TRUSTED_ERROR
+        return self.error is not None and abs(self.error) <= TRUSTED_ERROR
 
     def record(self, step_ns: int) -> Replay:
         """As the summary has it, for steps of a usual length of `step_ns`."""
@@ -49,17 +49,20 @@ def forecast(what_if: WhatIf | None, cures: Sequence[Cure], bounds: Mapping[str,
     if what_if is None:
         return Forecast()
     error = what_if.baseline_error
-    if error > TRUSTED_ERROR:
+    if abs(error) > TRUSTED_ERROR:
         return Forecast(error)
-    ordered = sorted(cures, key=lambda cure: -bounds.get(cure.site, 0))
-    affordable = max(BUDGET // max(what_if.program.size, 1), 1)
     savings: dict[str, int] = {}
     moves: dict[str, str | None] = {}
-    for cure in ordered[:affordable]:
-        if what_if.touches(cure):
+    budget, left_out = BUDGET, 0
+    for cure in sorted(cures, key=lambda cure: -bounds.get(cure.site, 0)):
+        cost = what_if.cost(cure)
+        budget -= cost
+        if not cost:
+            savings[cure.site] = 0
+        elif budget < 0 and savings:
+            left_out += 1
+        else:
             gain = what_if.without([cure])
             savings[cure.site], moves[cure.site] = max(gain.ns_per_step, 0), gain.moves_to
-        else:
-            savings[cure.site] = 0
     best = what_if.without(cures).fraction if cures else 0.0
-    return Forecast(error, max(best, 0.0), savings, moves, max(len(cures) - affordable, 0))
+    return Forecast(error, max(best, 0.0), savings, moves, left_out)

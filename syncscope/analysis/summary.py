@@ -244,7 +244,7 @@ def _origin(group: Group) -> Origin | None:
 def _least_ns(forecast: Forecast, run: RunSummary) -> float:
     """Savings up to this are not worth a change, or lost in the error of the replay."""
     error = forecast.error if forecast.trusted else None
-    return max(FIX_FRACTION, ERROR_MARGIN * (error or 0.0)) * run.step_ns
+    return max(FIX_FRACTION, ERROR_MARGIN * abs(error or 0.0)) * run.step_ns
 
 
 def _verdict(group: Group, pays: bool, *, allowed: bool) -> str:
