@@ -18,16 +18,22 @@ Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 def to_copy(machine: Machine, func: Any, compute: Handler) -> Handler:
     """`_to_copy`: to another device if a Python call has just said so, else a conversion.
 
-    A device among its arguments comes from C++ code that compares true devices, which are
-    all the CPU: it says nothing.
+    A GPU among its arguments was traced (`torch.jit.trace`); the CPU comes from C++ code that
+    compares true devices, which are all the CPU, and says nothing.
     """
     op = func._op
     thread = machine.thread
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        move = thread.move
+        move, device = thread.move, kwargs.get("device")
+        if device is not None:
+            kwargs = {**kwargs, "device": None}
         if move is None:
-            return compute(args, kwargs)
+            if device is None or device.type != "cuda":
+                return compute(args, kwargs)
+            move = transfers.Move(machine.thread.device, False, "Tensor.to")
+            if device.index is not None:
+                move.target = device.index
         thread.move = None
         result = op(*args, **kwargs)
         transfers.moved(machine, args[0], result, move)

@@ -13,9 +13,12 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncscope.shadow.operators import Operators
+from syncscope.shadow.marks import gpu_of
+from syncscope.shadow.operators import Operators, claim, tensors_in
 
 _EMPTY: dict[str, Any] = {}
+_EXPLICIT: Any = torch._C.DispatchKey.CompositeExplicitAutograd
+_KERNELS_IN_CPP = ("aten", "c10d", "profiler")
 
 
 @functools.cache
@@ -53,11 +56,27 @@ class ShadowDispatchMode(TorchDispatchMode):
     def _add(self, func: Any) -> Any:
         if not isinstance(func, torch._ops.OpOverload):
             return lambda args, kwargs: func(*args, **kwargs)
-        if torch._C._dispatch_has_kernel_for_dispatch_key(
-            func.name(), "CompositeImplicitAutograd"
-        ) and not func._schema.name.startswith("c10d::"):
+        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+        if func.namespace != "c10d" and has_kernel(func.name(), "CompositeImplicitAutograd"):
             return self._decomposing(func)
+        if func.namespace not in _KERNELS_IN_CPP and has_kernel(func.name(), _EXPLICIT.name):
+            return self._running(func)
         return self.operators.handler(func)
+
+    def _running(self, func: Any) -> Any:
+        """Operators written in Python (`torch.library.custom_op`): what they call counts."""
+
+        machine = self.operators.machine
+
+        def run(args: Any, kwargs: Any) -> Any:
+            device = max(map(gpu_of, tensors_in(args)), default=-1)
+            if device >= 0:
+                claim(machine, args, device)
+            with self:
+                return func._op_dk(_EXPLICIT, *args, **kwargs)
+
+        self.handlers[func] = run
+        return run
 
     def _decomposing(self, func: Any) -> Any:
         """Composite operators arrive whole in inference mode; their parts are what counts."""

@@ -18,6 +18,7 @@ from syncscope.shadow import (
     devices,
     distributed,
     generators,
+    linalg_api,
     parallel,
     storage_api,
     tensor_api,
@@ -116,6 +117,7 @@ class ShadowGpu:
         generators.install(cuda, patches)
         distributed.install(machine, patches)
         parallel.install(patches)
+        linalg_api.install(patches)
         unsupported.install(machine, patches)
         threads.install(machine, patches, self._enter_thread, self._leave_thread)
         threads.watch_forks(self)

@@ -75,7 +75,10 @@ class TensorApi:
             thread = self.machine.thread
             thread.move = move = Move(target, non_blocking, op, cause)
             result: torch.Tensor = torch.ops.aten._to_copy.default(
-                source, dtype=dtype or source.dtype, memory_format=memory_format
+                source,
+                dtype=dtype or source.dtype,
+                device=self.machine.devices[target] if target >= 0 else None,
+                memory_format=memory_format,
             )
             if thread.move is move:
                 thread.move = None

@@ -7,7 +7,8 @@ it, so they are replaced: they make a host tensor, then upload it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -52,14 +53,16 @@ class TorchApi:
             return self._tensor(
                 data, dtype=dtype, device=device, requires_grad=requires_grad, **rest
             )
-        made = self._tensor(data, dtype=dtype, device=_CPU, **rest)
+        with not_traced():
+            made = self._tensor(data, dtype=dtype, device=_CPU, **rest)
         source = gpu_of(data) if isinstance(data, torch.Tensor) else -1
         set_mark_if_plain(made, self.machine, pin_memory)
         if target.type == "cuda":
             index = self.api.index(target)
             if source != index:
                 mark_as(made, source, self.machine)
-                made = self.api.move(made, index, "torch.tensor", cause="literal_upload")
+                with not_traced():
+                    made = self.api.move(made, index, "torch.tensor", cause="literal_upload")
         elif source >= 0:
             made = self.api.move(made, -1, "torch.tensor")
         return made.requires_grad_() if requires_grad else made
@@ -115,6 +118,20 @@ class TorchApi:
                     self.read_elements(item)
 
 
+@contextmanager
+def not_traced() -> Iterator[None]:
+    """`torch.jit.trace` takes the tensor that is made as a constant."""
+    state = torch._C._get_tracing_state()
+    if state is None:
+        yield
+        return
+    torch._C._set_tracing_state(None)
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(state)
+
+
 def mark_as(tensor: torch.Tensor, gpu: int, machine: Any) -> None:
     """Say where the values of a fresh tensor came from."""
     if gpu >= 0:
@@ -144,6 +161,7 @@ def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
         patches.wrap(torch, name, lambda original: _covariance(api, original))
         patches.wrap(torch.Tensor, name, lambda original: _covariance(api, original))
     patches.wrap(torch, "ctc_loss", lambda original: _ctc_loss(api, original))
+    patches.wrap(torch.jit, "load", _load_script)
     for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         patches.wrap(torch._VF, name, _recurrent)
     patches.wrap(torch._C._nn, "one_hot", lambda original: _one_hot(api, original))
@@ -285,6 +303,18 @@ def _nested(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(*args, device="cpu", **kwargs).to(device)
 
     return overridable(original, nested_tensor, by_arguments=False)
+
+
+def _load_script(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.jit.load`: a module for the GPU is read to the host, then moved."""
+
+    def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        target = None if map_location is None else as_device(map_location)
+        if target is None or target.type != "cuda":
+            return original(f, map_location, *args, **kwargs)
+        return original(f, "cpu", *args, **kwargs).to(target)
+
+    return load
 
 
 def _recurrent(original: Callable[..., Any]) -> Callable[..., Any]:
