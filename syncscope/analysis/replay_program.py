@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.hooks import native_threads
-from syncscope.analysis.intervals import Ints
+from syncscope.analysis.intervals import Bools, Ints
 from syncscope.analysis.replay import Program
 from syncscope.analysis.replay_waits import inside_copies, waits_of
 from syncscope.analysis.replay_work import work_of
@@ -24,11 +24,14 @@ def program_of(
 ) -> Program | None:
     """The program with marks at the edges of `steps` and the end of the last window.
 
-    Takes both tables as recorded, in any order; None where one of them is empty in the
-    windows: what the host did between them, or the devices, is not known then. Time between
-    windows counts as the host's own.
+    Takes both tables as recorded, in any order. What was launched in a window belongs to it,
+    even if it ran later. None where one of the tables has nothing in the windows: what the
+    host did between launches, or the devices, is not known then. Time between windows counts
+    as the host's own.
     """
-    activity, runtime = _within(activity, windows), _within(runtime, windows)
+    runtime = runtime[_within(runtime, windows)].reset_index(drop=True)
+    launched = activity["correlation_id"].isin(runtime["correlation_id"]).to_numpy()
+    activity = activity[_within(activity, windows) | launched].reset_index(drop=True)
     if not len(activity) or not len(runtime):
         return None
     lane = _lanes(runtime, manifest, main)
@@ -39,12 +42,11 @@ def program_of(
     return Program(activity, runtime, work, waits, np.unique(np.concatenate(edges)))
 
 
-def _within(frame: pd.DataFrame, windows: tuple[Ints, Ints]) -> pd.DataFrame:
-    """The rows that began in a window, whole."""
+def _within(frame: pd.DataFrame, windows: tuple[Ints, Ints]) -> Bools:
+    """Which rows began in a window."""
     starts = int64(frame, "start_ns")
     window = np.searchsorted(windows[0], starts, side="right") - 1
-    inside = (window >= 0) & (starts <= np.append(windows[1], 0)[window])
-    return frame[inside].reset_index(drop=True)
+    return np.asarray((window >= 0) & (starts <= np.append(windows[1], 0)[window]))
 
 
 def _lanes(runtime: pd.DataFrame, manifest: Manifest, main: int) -> Ints:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.intervals import Bools, Ints
-from syncscope.analysis.replay_work import COPIES, NEVER, Work
+from syncscope.analysis.replay_work import COPIES, NEVER, USUAL_NS, Work
 from syncscope.analysis.waits import nested
 from syncscope.analysis.windows import int64
 from syncscope.recording.cuda_names import blocks_host, drains_device
@@ -146,7 +146,9 @@ def _targets(
     recent, device = _recent_queue(work, lane[call], starts)
     rows = np.arange(len(call))
     latest = np.where(possible, done, NEVER).argmax(axis=1) if work.queues else rows
-    chosen = np.where(kind == _STREAM, _stream(possible, done, recent, latest, starts), latest)
+    chosen = np.where(
+        kind == _STREAM, _stream(possible, done, recent, latest, starts, ends), latest
+    )
     single = possible[rows, chosen] & np.isin(kind, (_STREAM, _EVENT, _ROOM))
     single &= (kind != _ROOM) | _was_full(work, last[rows, chosen], starts)
     bounds = work.bounds()
@@ -216,12 +218,15 @@ def _recent_queue(work: Work, lane: Ints, times: Ints) -> tuple[Ints, Ints]:
     return queue, device
 
 
-def _stream(possible: Bools, done: Ints, recent: Ints, latest: Ints, starts: Ints) -> Ints:
-    """The queue that a stream's wait was about: the one used last, if that explains it."""
+def _stream(
+    possible: Bools, done: Ints, recent: Ints, latest: Ints, starts: Ints, ends: Ints
+) -> Ints:
+    """The queue that a stream's wait was about: the one used last, unless the call returned
+    long after that was done and another explains it."""
     rows = np.arange(len(starts))
-    explained = possible[rows, recent] & (done[rows, recent] > starts)
+    late = np.maximum(starts, done[rows, recent]) < ends - USUAL_NS
     other = possible[rows, latest] & (done[rows, latest] > starts)
-    return np.where(explained | ~other & possible[rows, recent], recent, latest)
+    return np.where(possible[rows, recent] & ~(late & other), recent, latest)
 
 
 def _was_full(work: Work, last: Ints, starts: Ints) -> Bools:

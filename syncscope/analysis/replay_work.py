@@ -86,9 +86,9 @@ def work_of(activity: pd.DataFrame, runtime: pd.DataFrame, lane: Ints, copy_wait
     base = np.where(inside, queued.launch, queued.returned)
     moves = activity["direction"].isin(COPIES).to_numpy()[queued.row]
     group = np.where(inside, 2, np.where(moves, 1, 0))
-    arrival, gap = _latencies(queued, base, group)
     device = int64(activity, "device")[queued.row]
     after = _ordered_after(queued, activity, runtime, lane, device)
+    arrival, gap = _latencies(queued, base, group, after < 0)
     waited = np.where(after >= 0, queued.start - queued.end[after], 0)
     after_gap = np.where(waited < USUAL_NS, waited, 0)
     behind = np.where(after >= 0, queued.end[after] + after_gap, NEVER)
@@ -155,16 +155,19 @@ def _previous(values: Ints, group: Ints) -> Ints:
     return before
 
 
-def _latencies(queued: _Queued, base: Ints, group: Ints) -> tuple[Ints, Ints]:
-    """When each launch arrives, and how long its queue takes from one activity to the next."""
+def _latencies(queued: _Queued, base: Ints, group: Ints, free: Bools) -> tuple[Ints, Ints]:
+    """When each launch arrives, and how long its queue takes from one activity to the next.
+
+    Learnt from those that are `free` of other queues.
+    """
     arrival, gap = queued.start.copy(), np.zeros(len(base), dtype=np.int64)
     found = queued.call >= 0
     for number in range(3):
         mine = found & (group == number)
-        idle = mine & (queued.before < queued.launch)
+        idle = mine & free & (queued.before < queued.launch)
         latency = _usual(queued.start[idle] - base[idle])
         arrival[mine] = base[mine] + latency
-        busy = mine & (queued.before > base + max(latency, 0) + USUAL_NS // 4)
+        busy = mine & free & (queued.before > base + max(latency, 0) + USUAL_NS // 4)
         between = queued.start[busy] - queued.before[busy]
         gap[mine] = _usual(between)
     return arrival, gap

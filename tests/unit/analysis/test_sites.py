@@ -216,7 +216,7 @@ def test_what_costs_less_than_a_hundredth_of_a_step_is_harmless(builders: Any) -
     for idle, verdict in ((5 * US, "harmless"), (20 * US, "fix")):
         builder = builders()
         stack = builder.line("x.item()")
-        for step in range(1, 5):
+        for step in range(1, 7):
             end = step * MS + 500 * US
             builder.kernel(end - MS + 2 * US, end - MS + idle, end)
             read_back(builder, stack, end - 19 * US)
