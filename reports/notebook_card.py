@@ -46,4 +46,4 @@ def error_html(error: SyncscopeError) -> str:
 
 def _link(report: Path) -> str:
     """Relative to the working folder, which is the notebook's: a page may not open file URLs."""
-    return quote(os.path.relpath(report))
+    return quote(os.path.relpath(report), errors="replace")

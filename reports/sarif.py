@@ -175,7 +175,7 @@ def _own_files(sites: Iterable[Site]) -> frozenset[str]:
 
 def _artifact(file: str, own: frozenset[str]) -> Node:
     """Where a file is. Of those of libraries, only the path below site-packages is known."""
-    uri = quote(file, errors="surrogateescape")
+    uri = quote(file, errors="replace")
     if file.startswith("/"):
         return {"uri": f"file://{uri}"}
     return {"uri": uri, "uriBaseId": ROOT} if file in own else {"uri": uri}
