@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from syncscope.shadow.marks import gpu_of
+from syncscope.shadow.operators import tensors_in
 from syncscope.shadow.patching import FunctionPatches
 
 _KEY_NAME = "AutocastPrivateUse1"
@@ -247,13 +248,8 @@ def _lower_precision(values: list[Any]) -> torch.dtype:
 
 def _widest(values: list[Any]) -> torch.dtype:
     """float32 if any argument has it, else autocast's dtype."""
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            if _widest(list(value)) is torch.float32:
-                return torch.float32
-        elif _eligible(value) and value.dtype is torch.float32:
-            return torch.float32
-    return _lower_precision(values)
+    wide = any(_eligible(value) and value.dtype is torch.float32 for value in tensors_in(values))
+    return torch.float32 if wide else _lower_precision(values)
 
 
 def _float_result(op: Any) -> Kernel:

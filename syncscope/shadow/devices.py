@@ -38,7 +38,6 @@ _FACTORIES = [
     "randint",
     "randn",
     "randperm",
-    "range",
     "scalar_tensor",
     "tril_indices",
     "triu_indices",
@@ -50,9 +49,6 @@ _FACTORIES = [
     "randint_like",
     "randn_like",
     "zeros_like",
-    "sparse_bsr_tensor",
-    "sparse_bsc_tensor",
-    "sparse_compressed_tensor",
 ]
 _METHODS = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros")
 
@@ -66,14 +62,18 @@ def as_device(value: Any) -> torch.device:
     return made
 
 
-def install(patches: FunctionPatches) -> None:
-    """Replace `torch.device` and the factories. Costs them 0.3 us a call."""
+def install(patches: FunctionPatches, enter: Callable[[], None]) -> None:
+    """Replace `torch.device` and the factories. Costs them 0.3 us a call.
+
+    `enter` is called before a tensor is made on a device: a thread that was there before the
+    shadow GPU has not got its dispatch mode yet.
+    """
     patches.put_function(torch, "device", stand_in(_Device, _make_device))
     for owner, names in ((torch, _FACTORIES), (torch.fft, ("fftfreq", "rfftfreq"))):
         for name in names:
-            patches.wrap(owner, name, _taking_numbers)
+            patches.wrap(owner, name, lambda original: _taking_numbers(original, enter))
     for name in _METHODS:
-        patches.wrap(torch.Tensor, name, _taking_numbers)
+        patches.wrap(torch.Tensor, name, lambda original: _taking_numbers(original, enter))
     _extend_default_device(patches)
 
 
@@ -85,10 +85,13 @@ def _make_device(*args: Any, **kwargs: Any) -> torch.device:
     return device
 
 
-def _taking_numbers(original: Callable[..., Any]) -> Callable[..., Any]:
+def _taking_numbers(original: Callable[..., Any], enter: Callable[[], None]) -> Callable[..., Any]:
     def make(*args: Any, **kwargs: Any) -> Any:
-        if type(kwargs.get("device")) is int:
-            kwargs["device"] = as_device(kwargs["device"])
+        device = kwargs.get("device")
+        if device is not None:
+            enter()
+            if type(device) is int:
+                kwargs["device"] = as_device(device)
         return original(*args, **kwargs)
 
     return overridable(original, make, by_arguments=True)

@@ -25,6 +25,7 @@ from syncscope.shadow import (
     threads,
     torch_api,
     unsupported,
+    warning_lines,
 )
 from syncscope.shadow.dispatch_mode import ShadowDispatchMode
 from syncscope.shadow.gpus import find_gpu
@@ -49,7 +50,7 @@ class ShadowGpu:
         self._machine: Machine | None = None
         self._patches = FunctionPatches()
         self._mode: ShadowDispatchMode | None = None
-        self._thread = 0
+        self._local = threading.local()
         self._clock_before: Callable[[], int] | None = None
 
     @property
@@ -63,13 +64,12 @@ class ShadowGpu:
             raise UsageError("a shadow GPU is running in this process already; stop it first")
         machine = self._machine = Machine(self.context, self.model, self.count)
         self._mode = ShadowDispatchMode(_operators(machine))
-        self._thread = threading.get_ident()
         self._clock_before = self.context.clock
         try:
             self._install(machine)
             self.context.clock = machine.timeline.now
             ShadowGpu._running = self
-            enter(self._mode)
+            self._enter_thread()
         except BaseException:
             self._patches.undo()
             self.context.clock = self._clock_before
@@ -83,8 +83,8 @@ class ShadowGpu:
             return
         self._machine = self._mode = None
         try:
-            if threading.get_ident() == self._thread:
-                leave(mode)
+            leave(mode)
+            mode.handlers = _PassOn()
             if not machine.forked:
                 machine.finish()
         finally:
@@ -108,18 +108,19 @@ class ShadowGpu:
 
     def _install(self, machine: Machine) -> None:
         patches = self._patches
-        devices.install(patches)
-        api = tensor_api.install(machine, patches)
+        devices.install(patches, self._enter_thread)
+        api = tensor_api.install(machine, patches, self._enter_thread)
         storage_api.install(api, patches)
         torch_api.install(api, patches)
         cuda = cuda_api.install(machine, patches)
         autocast.install(patches)
         generators.install(cuda, patches)
+        warning_lines.install(patches)
         distributed.install(machine, patches)
         parallel.install(patches)
         linalg_api.install(patches)
         unsupported.install(machine, patches)
-        threads.install(machine, patches, self._enter_thread, self._leave_thread)
+        threads.install(machine, patches, self._enter_thread)
         threads.watch_forks(self)
         self._watch_formatting()
         patches.put_aliases()
@@ -143,12 +144,18 @@ class ShadowGpu:
         self._patches.put(torch._tensor_str, "_str_intern", formatted)
 
     def _enter_thread(self) -> None:
+        """Put the mode on this thread's stack, once."""
         mode = self._mode
-        if mode is not None:
+        if mode is not None and not getattr(self._local, "entered", False):
+            self._local.entered = True
             torch._C._push_on_torch_dispatch_stack(mode)
 
-    def _leave_thread(self) -> None:
-        """Threads end by themselves, and their dispatch stack with them."""
+
+class _PassOn(dict[Any, Any]):
+    """Handlers of a mode that has to stay on the stacks of other threads: it does nothing."""
+
+    def get(self, func: Any, default: Any = None) -> Any:
+        return lambda args, kwargs: func(*args, **kwargs)
 
 
 class _Nowhere(list[Any]):
@@ -158,18 +165,13 @@ class _Nowhere(list[Any]):
         """Forget the row."""
 
 
-def enter(mode: ShadowDispatchMode) -> None:
-    """Put a mode on this thread's stack."""
-    mode.__enter__()  # type: ignore[no-untyped-call]
-
-
 def leave(mode: ShadowDispatchMode) -> None:
     """Take a mode off this thread's stack, whatever an exception left above it."""
     above = []
     while torch._C._len_torch_dispatch_stack():
         top = torch._C._get_dispatch_stack_at(torch._C._len_torch_dispatch_stack() - 1)
         if top is mode:
-            mode.__exit__(None, None, None)
+            torch._C._pop_torch_dispatch_stack(None)
             break
         above.append(torch._C._pop_torch_dispatch_stack(None))
     for other in reversed(above):

@@ -31,14 +31,17 @@ NO_STORAGE = (NotImplementedError, RuntimeError)
 class Mark:
     """On host memory: `gpu` is -1. `pinned`; `origin` is the stack that made it, or -1.
 
+    `content` is a checksum of pinned memory that a numpy array shares, as of its last upload.
+
     `flights` tell of asynchronous copies that read or write this memory:
     ("d2h" or "h2d", stream, number of the copy on it, first byte, byte after the last).
     """
 
-    __slots__ = ("__weakref__", "flights", "gpu", "origin", "pinned")
+    __slots__ = ("__weakref__", "content", "flights", "gpu", "origin", "pinned")
 
     def __init__(self, pinned: bool = False, origin: int = -1) -> None:
         self.gpu = -1
+        self.content: int | None = None
         self.pinned = pinned
         self.origin = origin
         self.flights: tuple[tuple[str, StreamState, int, int, int], ...] = ()

@@ -53,8 +53,10 @@ _apply: Any = _MoveFunction.apply
 class TensorApi:
     """The replaced attributes of `torch.Tensor`, for one machine."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, enter: Callable[[], None]) -> None:
         self.machine = machine
+        self.enter = enter
+        """Called before a tensor moves: see devices.install."""
 
     def move(
         self,
@@ -68,6 +70,7 @@ class TensorApi:
         cause: str = "",
     ) -> torch.Tensor:
         """A copy on another device (-1: the host)."""
+        self.enter()
         if target >= 0:
             self.machine.check_device(target)
 
@@ -152,6 +155,8 @@ class TensorApi:
                 tensor = tensor.detach().cpu()
             elif mark.gpu == -1:
                 self.machine.check_host(tensor, mark, "Tensor.numpy", writes=False)
+                if mark.pinned:
+                    transfers.share(tensor, mark)
         return _Base.numpy(tensor, force=force)
 
     def tolist(self, tensor: torch.Tensor) -> Any:
@@ -265,9 +270,9 @@ def parse_to(
     )
 
 
-def install(machine: Machine, patches: FunctionPatches) -> TensorApi:
+def install(machine: Machine, patches: FunctionPatches, enter: Callable[[], None]) -> TensorApi:
     """Replace the attributes of `torch.Tensor`."""
-    api = TensorApi(machine)
+    api = TensorApi(machine, enter)
     cls = torch.Tensor
     _install_answers(machine, patches)
     for name in ("to", "cpu", "cuda", "numpy", "tolist", "pin_memory", "type"):
@@ -300,6 +305,15 @@ def install(machine: Machine, patches: FunctionPatches) -> TensorApi:
     patches.put(cls, "type_as", _method("type_as", _Base.type_as, type_as))
     patches.put(cls, "new_tensor", _method("new_tensor", _Base.new_tensor, new_tensor))
     patches.put(cls, "new", _method("new", _Base.new, new))
+    _install_dlpack(machine, patches)
+    patches.put(cls, "record_stream", lambda tensor, stream: None)
+    _install_printing(machine, patches)
+    return api
+
+
+def _install_dlpack(machine: Machine, patches: FunctionPatches) -> None:
+    """Only `torch.from_dlpack` takes the GPU's memory: others would find that of the host."""
+    cls = torch.Tensor
     dlpack = cls.__dlpack__
 
     def to_dlpack(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -308,9 +322,6 @@ def install(machine: Machine, patches: FunctionPatches) -> TensorApi:
         return dlpack(tensor, *args, **kwargs)
 
     patches.put(cls, "__dlpack__", to_dlpack)
-    patches.put(cls, "record_stream", lambda tensor, stream: None)
-    _install_printing(machine, patches)
-    return api
 
 
 def _method(name: str, original: Any, bound: Callable[..., Any]) -> Callable[..., Any]:

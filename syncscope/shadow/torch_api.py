@@ -121,15 +121,16 @@ class TorchApi:
 @contextmanager
 def not_traced() -> Iterator[None]:
     """`torch.jit.trace` takes the tensor that is made as a constant."""
-    state = torch._C._get_tracing_state()
+    bindings: Any = torch._C
+    state = bindings._get_tracing_state()
     if state is None:
         yield
         return
-    torch._C._set_tracing_state(None)
+    bindings._set_tracing_state(None)
     try:
         yield
     finally:
-        torch._C._set_tracing_state(state)
+        bindings._set_tracing_state(state)
 
 
 def mark_as(tensor: torch.Tensor, gpu: int, machine: Any) -> None:
@@ -152,10 +153,13 @@ def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
     for name in ("tensor", "as_tensor", "asarray"):
         patches.wrap(torch, name, lambda original: _made_by(api, original))
     patches.put_function(torch, "get_device", gpu_of)
-    for name in ("sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor"):
-        patches.wrap(torch, name, lambda original: _sparse(api, original))
+    for layout in ("coo", "csr", "csc", "bsr", "bsc", "compressed"):
+        patches.wrap(torch, f"sparse_{layout}_tensor", lambda original: _sparse(api, original))
+    patches.wrap(torch, "range", lambda original: _range(api, original))
     patches.wrap(torch.nested, "nested_tensor", _nested)
-    patches.wrap(torch, "from_dlpack", lambda original: _from_dlpack(api, original))
+    exported: dict[int, int] = {}
+    patches.wrap(torch, "from_dlpack", lambda original: _from_dlpack(api, original, exported))
+    patches.wrap(torch, "to_dlpack", lambda original: _to_dlpack(original, exported))
     _install_tensor_types(api, patches)
     for name in ("cov", "corrcoef"):
         patches.wrap(torch, name, lambda original: _covariance(api, original))
@@ -175,6 +179,22 @@ def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
 
 def _made_by(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
     return overridable(original, getattr(api, original.__name__), by_arguments=False)
+
+
+def _range(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.range`, whose binding asks for CUDA before the dispatch mode can see it."""
+
+    def make(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+        target = _CPU if device is None else as_device(device)
+        if target.type != "cuda":
+            return original(*args, device=device, **kwargs)
+        index = api.api.index(target)
+        made = original(*args, device="cpu", **kwargs)
+        mark_as(made, index, api.machine)
+        api.machine.fill("aten::range", index, made, zero=False)
+        return made
+
+    return overridable(original, make, by_arguments=False)
 
 
 def _sparse(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -279,7 +299,9 @@ def _covariance(api: TorchApi, original: Callable[..., Any]) -> Callable[..., An
     return run
 
 
-def _from_dlpack(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
+def _from_dlpack(
+    api: TorchApi, original: Callable[..., Any], exported: dict[int, int]
+) -> Callable[..., Any]:
     def convert(ext_tensor: Any, *args: Any, **kwargs: Any) -> Any:
         thread = api.machine.thread
         thread.exchanging = True
@@ -289,7 +311,20 @@ def _from_dlpack(api: TorchApi, original: Callable[..., Any]) -> Callable[..., A
             thread.exchanging = False
         if isinstance(ext_tensor, torch.Tensor):
             mark_as(made, gpu_of(ext_tensor), api.machine)
+        else:
+            mark_as(made, exported.pop(made.data_ptr(), -1), api.machine)
         return made
+
+    return convert
+
+
+def _to_dlpack(original: Callable[..., Any], exported: dict[int, int]) -> Callable[..., Any]:
+    """A capsule tells nothing of the GPU: `exported` does, by address, until it is read."""
+
+    def convert(tensor: torch.Tensor) -> Any:
+        if gpu_of(tensor) >= 0:
+            exported[tensor.data_ptr()] = gpu_of(tensor)
+        return original(tensor)
 
     return convert
 

@@ -8,6 +8,8 @@ is cudaMemcpyAsync and cudaStreamSynchronize.
 
 from __future__ import annotations
 
+import ctypes
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +79,8 @@ def upload(
         machine.thread.now = start + int(size / clock.HOST_BYTES_PER_NS)
     stream = machine.timeline.stream(device)
     machine.check_copy(source, mark, op, stream, writes=False)
+    if isinstance(mark, Mark) and mark.content is not None:
+        check_shared(machine, source, mark, op)
     number = machine.timeline.copy(device, "h2d", size, pinned=pinned, waits=waits)
     if pinned and non_blocking and isinstance(mark, Mark):
         machine.depart(source, mark, ("h2d", stream, number))
@@ -91,6 +95,28 @@ def upload(
         origin=getattr(mark, "origin", -1),
         cause=cause or _upload_cause(mark, pinned, non_blocking),
     )
+
+
+def share(tensor: torch.Tensor, mark: Mark) -> None:
+    """A numpy array is going to share pinned memory: nobody sees what it writes."""
+    if mark.content is None:
+        mark.content = _checksum(tensor)
+
+
+def check_shared(machine: Machine, tensor: torch.Tensor, mark: Mark, op: str) -> None:
+    """At its next upload, shared memory has changed though nobody waited for the last one."""
+    content = _checksum(tensor)
+    flying = any(flight[0] == "h2d" and flight[1].known < flight[2] for flight in mark.flights)
+    if content != mark.content and flying:
+        machine.race(op)
+    mark.content = content
+
+
+def _checksum(tensor: torch.Tensor) -> int:
+    """Of all bytes of the tensor's storage. Costs a pass over them."""
+    storage = tensor.untyped_storage()
+    size = storage.nbytes()
+    return zlib.crc32((ctypes.c_char * size).from_address(storage.data_ptr())) if size else 0
 
 
 def _upload_cause(mark: Any, pinned: bool, non_blocking: bool) -> str:
