@@ -36,7 +36,8 @@ class Figures:
     """Times are per step where the recording has steps, else over the recorded windows.
 
     Idle time is the mean over the devices, in the steady steps. `gain_ns` is what the
-    fixable lines can give back together: no more than the step itself.
+    fixable lines can give back together, and `best_case_ns` a step without them: by the replay,
+    which cures all flagged lines at once, or by the sum of their upper bounds.
     """
 
     steps: int
@@ -52,6 +53,7 @@ class Figures:
     unsafe: tuple[Site, ...]
     allowed: tuple[Site, ...]
     gain_ns: float
+    best_case_ns: float
     replayed: bool
     """Whether gains come from a replay; else they are upper bounds."""
     simulated: bool
@@ -72,8 +74,7 @@ def figures_of(summary: Summary) -> Figures:
     shares = _idle_shares(summary, fraction * span_ns) if has_activity else ()
     flagged = [site for site in summary.sites if site.flagged]
     fixable = tuple(site for site in flagged if site.verdict == "fix")
-    gain_ns = float(sum(site.savings_ns_per_step for site in fixable))
-    replayed = summary.replay.baseline_error is not None
+    best_case_ns = _best_case_ns(summary, fixable, span_ns)
     return Figures(
         steps=max(run.steps, 1),
         span_ns=span_ns,
@@ -86,10 +87,20 @@ def figures_of(summary: Summary) -> Figures:
         harmless=tuple(site for site in flagged if site.verdict == "harmless"),
         unsafe=tuple(site for site in summary.sites if site.verdict == "unsafe"),
         allowed=tuple(site for site in summary.sites if site.verdict == "allowed"),
-        gain_ns=min(gain_ns, float(span_ns)) if span_ns else gain_ns,
-        replayed=replayed,
+        gain_ns=span_ns - best_case_ns,
+        best_case_ns=best_case_ns,
+        replayed=summary.replay.used,
         simulated=run.simulated,
     )
+
+
+def _best_case_ns(summary: Summary, fixable: tuple[Site, ...], span_ns: int) -> float:
+    replay = summary.replay
+    if not fixable:
+        return span_ns
+    if replay.used and replay.best_case_ns_per_step is not None:
+        return min(replay.best_case_ns_per_step, span_ns)
+    return max(span_ns - sum(site.savings_ns_per_step for site in fixable), 0)
 
 
 def _idle_shares(summary: Summary, idle_ns: float) -> tuple[IdleShare, ...]:

@@ -6,50 +6,57 @@ import base64
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from syncscope.analysis.result import Analysis
 from syncscope.errors import UsageError
+from syncscope.reports.ranks import rank_charts
 from syncscope.reports.sites import SiteRow
-from syncscope.reports.timeline import Timeline, timeline_of
-from syncscope.reports.timeline_tracks import Track
+from syncscope.reports.timeline import timeline_of
+from syncscope.reports.timeline_packing import packed_timeline
 from syncscope.reports.units import duration, percent
-from syncscope.reports.view import ReportView, report_view
+from syncscope.reports.view import report_view
 
 _HERE = Path(__file__).parent
+_TIMELINE_SCRIPTS = ("columns.js", "timeline_data.js", "timeline_words.js", "timeline.js")
 _JSON_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
-def render_html(analysis: Analysis) -> str:
+def render_html(analysis: Analysis, ranks: Sequence[Analysis] = ()) -> str:
     """The whole report as one HTML document. The same recording gives the same text.
 
-    Costs about a second, and 5 MB of output, which is plotly.js; where there is nothing to
-    draw, plotly.js is left out.
+    `ranks` are the analyses of all ranks of the job, `analysis` among them; they get a chart
+    each. Costs about a second and 5 MB of output, which is plotly.js; where there is nothing to
+    draw, plotly.js is left out. A million activities cost about 10 s and 5 MB more.
     """
     view = report_view(analysis)
     timeline = timeline_of(analysis, list(view.site_anchors))
-    scripts = [_static("report.js")]
+    data, columns = packed_timeline(timeline)
+    data["sites"] = [_site_data(row) for row in (*view.flagged, *view.unflagged)]
+    data["simulated"] = view.simulated
+    scripts = [_static("sites_table.js"), _static("report.js")]
     if timeline.tracks:
-        scripts = [_plotly_js(), _static("timeline.js"), *scripts]
+        scripts = [_plotly_js(), *map(_static, _TIMELINE_SCRIPTS), *scripts]
     # Markup is text that is not escaped any more: our own files, plotly's, and escaped JSON.
     return _template().render(
         view=view,
         timeline=timeline,
-        data=Markup(_script_json(_timeline_data(timeline, view))),
+        ranks=rank_charts(ranks),
+        data=Markup(_script_json(data)),
+        columns=columns,
         styles=Markup(_static("report.css")),
         scripts=[Markup(script) for script in scripts],
         policy=_policy(scripts),
     )
 
 
-def write_html(analysis: Analysis, path: str | Path) -> None:
+def write_html(analysis: Analysis, path: str | Path, ranks: Sequence[Analysis] = ()) -> None:
     """Write the report to `path`. Raises UsageError where that is not possible."""
-    text = render_html(analysis)
+    text = render_html(analysis, ranks)
     try:
         Path(path).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
@@ -101,39 +108,5 @@ def _script_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).translate(_JSON_ESCAPES)
 
 
-def _timeline_data(timeline: Timeline, view: ReportView) -> dict[str, Any]:
-    lanes = {lane: number for number, lane in enumerate(timeline.lanes)}
-    origin = timeline.start_ns
-    rows = (*view.flagged, *view.unflagged)
-    return {
-        "end": timeline.end_ns - origin,
-        "lanes": [{"group": lane.group, "label": lane.label} for lane in timeline.lanes],
-        "tracks": [
-            {"lane": lanes[track.lane], "kind": track.kind, **_mark_columns(track, origin)}
-            for track in timeline.tracks
-        ],
-        "labels": timeline.labels,
-        "sites": [_site_data(row) for row in rows],
-        "steps": [[s.index, s.start_ns - origin, s.end_ns - origin] for s in timeline.steps],
-        "simulated": view.simulated,
-    }
-
-
 def _site_data(row: SiteRow) -> Mapping[str, str]:
     return {"anchor": row.anchor, "location": row.location, "expression": row.expression}
-
-
-def _mark_columns(track: Track, origin_ns: int) -> dict[str, list[int]]:
-    """Columns of the marks; those in which all values are the default are left out."""
-    marks = track.marks
-    columns = {
-        "start": (marks.start_ns - origin_ns).tolist(),
-        "length": (marks.end_ns - marks.start_ns).tolist(),
-        "label": marks.label.tolist(),
-    }
-    if (marks.site >= 0).any():
-        columns["site"] = marks.site.tolist()
-    if (marks.count > 1).any():
-        columns["count"] = marks.count.tolist()
-        columns["busy"] = marks.busy_ns.tolist()
-    return columns

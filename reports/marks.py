@@ -1,4 +1,4 @@
-"""Intervals thinned out to a number that a browser can draw. Plain arrays in, arrays out."""
+"""Intervals to draw, and how much of each slot of time they fill. Arrays in, arrays out."""
 
 from __future__ import annotations
 
@@ -8,77 +8,42 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from syncscope.analysis.intervals import covered, union
 
-_PIXELS = 8_000
-"""Of a wide screen at two pixels a point; merging starts at a fraction of one of these."""
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Shares = npt.NDArray[np.uint16]
+
+FULL = 65_535
+"""A slot that is filled from its beginning to its end."""
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Intervals of one kind in one lane, sorted by start; `site` and `label` are numbers.
+    """Columns of one length, sorted by start; times in ns.
 
-    A mark may stand for several events: `count` says how many, `busy_ns` how much of it they
-    fill, and its label is that of the longest.
+    `site` is the number of a site or -1, `label` the number of a text.
     """
 
     start_ns: Integers
     end_ns: Integers
     site: Integers
     label: Integers
-    count: Integers
-    busy_ns: Integers
 
     def __len__(self) -> int:
         return len(self.start_ns)
+
+    def where(self, chosen: Flags | Integers) -> Marks:
+        """The chosen marks, in the order they are chosen in."""
+        return Marks(
+            self.start_ns[chosen], self.end_ns[chosen], self.site[chosen], self.label[chosen]
+        )
 
 
 def sorted_marks(start_ns: Integers, end_ns: Integers, site: Integers, label: Integers) -> Marks:
     """One mark for each interval, sorted by start, of equal starts the longest first."""
     order = np.lexsort((-end_ns, start_ns))
-    start_ns, end_ns = start_ns[order], np.maximum(end_ns, start_ns)[order]
-    count = np.ones(len(order), dtype=np.int64)
-    return Marks(start_ns, end_ns, site[order], label[order], count, end_ns - start_ns)
-
-
-def merged(marks: Marks, threshold_ns: int) -> Marks:
-    """Neighbours of the same site no further apart than the threshold become one mark."""
-    if len(marks) < 2:
-        return marks
-    reached = np.maximum.accumulate(marks.end_ns)
-    apart = marks.start_ns[1:] - reached[:-1] > threshold_ns
-    begins = np.flatnonzero(np.r_[True, apart | (marks.site[1:] != marks.site[:-1])])
-    start_ns, end_ns = marks.start_ns[begins], np.maximum.reduceat(marks.end_ns, begins)
-    busy_ns = np.add.reduceat(marks.busy_ns, begins)
-    return Marks(
-        start_ns,
-        end_ns,
-        marks.site[begins],
-        marks.label[_longest_of_each(marks, begins)],
-        np.add.reduceat(marks.count, begins),
-        # Calls within calls would be counted twice.
-        np.minimum(busy_ns, end_ns - start_ns),
-    )
-
-
-def merged_to_budget(
-    groups: Sequence[Marks], budget: int, window_ns: int
-) -> tuple[list[Marks], int]:
-    """Merge all groups by one threshold, the smallest power-of-two step that fits the budget.
-
-    Returns the groups and the threshold in ns; 0 where nothing had to be merged. Groups that
-    stay above the budget at the widest threshold keep their longest marks only.
-    """
-    if sum(map(len, groups)) <= budget:
-        return list(groups), 0
-    threshold_ns = max(1, window_ns // (4 * _PIXELS))
-    while threshold_ns < window_ns:
-        thinned = [merged(marks, threshold_ns) for marks in groups]
-        if sum(map(len, thinned)) <= budget:
-            return thinned, threshold_ns
-        threshold_ns *= 2
-    coarse = [merged(marks, window_ns) for marks in groups]
-    return longest(coarse, budget)[0], threshold_ns
+    return Marks(start_ns, np.maximum(end_ns, start_ns), site, label).where(order)
 
 
 def longest(groups: Sequence[Marks], budget: int) -> tuple[list[Marks], int]:
@@ -93,28 +58,18 @@ def longest(groups: Sequence[Marks], budget: int) -> tuple[list[Marks], int]:
     # Stable, so that the same recording gives the same report.
     kept = np.zeros(total, dtype=bool)
     kept[np.argsort(-lengths, kind="stable")[:budget]] = True
-    bounds = np.cumsum([0, *map(len, groups)])
-    chosen = [
-        _selected(marks, np.flatnonzero(kept[bounds[i] : bounds[i + 1]]))
-        for i, marks in enumerate(groups)
-    ]
+    parts = np.split(kept, np.cumsum([len(marks) for marks in groups])[:-1])
+    chosen = [marks.where(part) for marks, part in zip(groups, parts, strict=True)]
     return chosen, int(lengths[kept].min())
 
 
-def _longest_of_each(marks: Marks, begins: Integers) -> Integers:
-    lengths = marks.end_ns - marks.start_ns
-    block = np.repeat(np.arange(len(begins)), np.diff(np.r_[begins, len(marks)]))
-    order = np.lexsort((np.arange(len(marks)), -lengths, block))
-    first: Integers = order[begins]
-    return first
+def filled(marks: Marks, start_ns: int, slot_ns: int, slots: int) -> Shares:
+    """How much of each slot the marks cover, together: 0 to FULL, rounded up.
 
-
-def _selected(marks: Marks, index: Integers) -> Marks:
-    return Marks(
-        marks.start_ns[index],
-        marks.end_ns[index],
-        marks.site[index],
-        marks.label[index],
-        marks.count[index],
-        marks.busy_ns[index],
-    )
+    Marks that overlap count once. Rounding up keeps what is short from vanishing; it is
+    wrong by less than 1 / FULL of a slot.
+    """
+    edges = start_ns + slot_ns * np.arange(slots + 1, dtype=np.int64)
+    time_ns = covered(edges[:-1], edges[1:], *union(marks.start_ns, marks.end_ns))
+    shares: Shares = np.ceil(time_ns * (FULL / slot_ns)).astype(np.uint16)
+    return shares

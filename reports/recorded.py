@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import PurePath
 
 from syncscope.analysis.result import Analysis
-from syncscope.recording.manifest import Manifest
-from syncscope.records import Coverage
+from syncscope.recording.manifest import CollectorStatus, Manifest
+from syncscope.records import Coverage, Replay
 from syncscope.reports.units import duration, percent, quantity
 from syncscope.reports.visible_text import visible
 
@@ -18,9 +19,10 @@ MAX_LISTED = 12
 
 @dataclass(frozen=True, slots=True)
 class CollectorRow:
-    """A collector: `state` is on, off or failed."""
+    """A collector: `state` is on, off or failed; `sees` says what it is for."""
 
     name: str
+    sees: str
     state: str
     reason: str
     lost: str
@@ -34,23 +36,39 @@ class Recorded:
     facts: tuple[tuple[str, str], ...]
     versions: tuple[tuple[str, str], ...]
     overhead: tuple[tuple[str, str], ...]
+    not_needed: str
+    """Collectors that a simulated run has no use for; "" where there are none."""
     command: str
     """Shell command that records the same again; "" where there is none."""
+
+
+_COLLECTORS = {
+    "activity": ("GPU activity", "kernels, copies and when they ran (CUPTI)"),
+    "explicit_waits": ("explicit waits", "synchronize(), wait(), barrier()"),
+    "host_events": ("host events", "garbage collections and waits for a DataLoader"),
+    "nvml": ("NVML", "utilisation, memory, clocks and PCIe traffic"),
+    "shadow": ("shadow GPU", "everything, by the rules of when PyTorch waits"),
+    "steps": ("steps", "where a step ends"),
+    "sync_warnings": ("sync warnings", "implicit waits, with their line"),
+    "transfers": ("transfers", "copies between host and GPU, with their line"),
+}
+_PARTS = {
+    "start": "starting the collectors, before the first step",
+    "stop": "stopping them, after the last",
+    "collect": "of it, reading the GPU activity",
+    "windows": "windows recorded",
+}
+_SIMULATED = "the GPU is simulated"
+"""The reason that a shadow GPU gives for collectors of a real one."""
 
 
 def recorded_of(analysis: Analysis) -> Recorded:
     """Shape the manifest for reading. Everything foreign in it is made safe to show."""
     manifest = analysis.manifest
+    idle = [row for row in manifest.collectors if row.state == "off" and row.reason == _SIMULATED]
     return Recorded(
-        collectors=tuple(
-            CollectorRow(
-                name=visible(row.name, 60),
-                state=row.state if row.state in ("on", "off", "failed") else "failed",
-                reason=visible(row.reason, 400),
-                lost=f"{row.lost:,}",
-            )
-            for row in manifest.collectors
-        ),
+        collectors=tuple(_collector(row) for row in manifest.collectors if row not in idle),
+        not_needed=", ".join(_collector(row).name for row in idle),
         facts=tuple(_facts(analysis)),
         versions=tuple(
             (visible(name, 40), visible(version, 80))
@@ -59,6 +77,17 @@ def recorded_of(analysis: Analysis) -> Recorded:
         ),
         overhead=tuple(_overhead(manifest.overhead)),
         command=_command(manifest),
+    )
+
+
+def _collector(row: CollectorStatus) -> CollectorRow:
+    name, sees = _COLLECTORS.get(row.name, (row.name.replace("_", " "), ""))
+    return CollectorRow(
+        name=visible(name, 60),
+        sees=sees,
+        state=row.state if row.state in ("on", "off", "failed") else "failed",
+        reason=visible(row.reason, 400),
+        lost=f"{row.lost:,}",
     )
 
 
@@ -77,7 +106,8 @@ def coverage_share(coverage: Coverage) -> str:
 def _overhead(measured: Mapping[str, float]) -> Iterator[tuple[str, str]]:
     """Names that end in _s are seconds, the others plain numbers."""
     for name, value in sorted(measured.items()):
-        words = visible(name.removesuffix("_s").replace("_", " "), 60)
+        short = name.removesuffix("_s")
+        words = _PARTS.get(short) or visible(short.replace("_", " "), 60)
         yield words, duration(value * 1e9) if name.endswith("_s") else f"{value:,.6g}"
 
 
@@ -97,6 +127,7 @@ def _facts(analysis: Analysis) -> Iterator[tuple[str, str]]:
     if manifest.world_size > 1:
         yield "Rank", f"{manifest.rank} of {manifest.world_size}"
     yield "Program ended", _ending(manifest)
+    yield "Replay error", _replay_error(analysis.summary.replay)
     yield "Recording", visible(manifest.run_id, 80)
 
 
@@ -109,14 +140,34 @@ def _ending(manifest: Manifest) -> str:
     return f"exit code {manifest.exit.code}" + (f" ({raised})" if raised else "")
 
 
+def _replay_error(replay: Replay) -> str:
+    """How far off the recording comes out when it is replayed unchanged."""
+    if replay.baseline_error is None:
+        return "not replayed: gains are upper bounds"
+    error = f"{replay.baseline_error:+.1%}, replayed unchanged"
+    return error if replay.used else f"{error}: too much, so gains are upper bounds"
+
+
 def _command(manifest: Manifest) -> str:
-    if manifest.imported or not manifest.argv:
+    """The process's own command line, where the recording has it, else one made of `argv`."""
+    if manifest.imported or not (manifest.argv or manifest.command):
         return ""
-    words = list(manifest.argv)
-    prefix = [] if words[0] == "syncscope" else ["syncscope", "run"]
-    if manifest.simulated and prefix:
-        prefix += ["--device", "shadow"]
-    return visible(shlex.join([*prefix, *words]), 4_000)
+    if manifest.command:
+        words = _typed(manifest.command)
+    else:
+        simulated = ["--device", "shadow"] if manifest.simulated else []
+        words = ["syncscope", "run", *simulated, *manifest.argv]
+    return visible(shlex.join(words), 4_000)
+
+
+def _typed(command: Sequence[str]) -> list[str]:
+    """What was typed: `syncscope` and `python` by name, not where they are installed."""
+    interpreter, *words = command
+    if words[:2] == ["-m", "syncscope"]:
+        return ["syncscope", *words[2:]]
+    if words and PurePath(words[0]).name == "syncscope":
+        return ["syncscope", *words[1:]]
+    return [PurePath(interpreter).name, *words]
 
 
 def _listed(texts: list[str]) -> str:

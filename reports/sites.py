@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from syncscope.records import Site
 from syncscope.reports.figures import Figures
 from syncscope.reports.source_excerpt import SourceLine, excerpt
-from syncscope.reports.units import byte_size, duration, milliseconds, rate
+from syncscope.reports.units import byte_size, duration, milliseconds, percent, rate
 from syncscope.reports.visible_text import one_line, visible, visible_block, visible_path
 
 DIRECTIONS = {"h2d": "host → GPU", "d2h": "GPU → host"}
 MAX_STACK_LINES = 40
 MAX_CODE = 2_000
+MAX_SAME_CALL = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,14 @@ class StackLine:
     location: str
     function: str
     code: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLink:
+    """Another site of the report: `anchor` is "" where that one is not shown."""
+
+    anchor: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,22 @@ class SiteRow:
     stack: tuple[StackLine, ...]
     frames_left_out: int
     details: tuple[tuple[str, str], ...]
+    gain_ms: str
+    gain_share: str
+    """Of a step; "" where there are no steps or nothing to gain."""
+    origin: str
+    """Where the host created what the site moves; "" if unknown."""
+    reason: str
+    sort_keys: tuple[tuple[str, float], ...]
+    """Name of a column -> what it is sorted by."""
+    filters: tuple[tuple[str, str], ...]
+    """owner, verdict, cause and file: what a table of sites can be narrowed down to."""
+    moves_to: SiteLink | None = None
+    same_call: tuple[SiteLink, ...] = ()
+    """The other sites of the same expression: a library may wait at several of its lines."""
+
+
+OWNERS = {"user": "your code", "library": "a library", "torch": "PyTorch"}
 
 
 def sorted_sites(sites: Iterable[Site]) -> list[Site]:
@@ -81,9 +106,45 @@ def site_rows(
     sites: Iterable[Site], figures: Figures, sources: Mapping[str, str]
 ) -> tuple[SiteRow, ...]:
     """Shape sites in the given order; anchors count from 1 in that order."""
+    sites = tuple(sites)
+    anchors = {site.id: f"site-{number}" for number, site in enumerate(sites, start=1)}
+    calls: dict[tuple[object, ...], list[Site]] = {}
+    for site in sites:
+        calls.setdefault(_place(site), []).append(site)
     return tuple(
-        _row(f"site-{number}", site, figures, sources) for number, site in enumerate(sites, start=1)
+        replace(
+            _row(anchors[site.id], site, figures, sources),
+            moves_to=_moves_to(site, sites, anchors),
+            same_call=_same_call(site, calls[_place(site)], anchors),
+        )
+        for site in sites
     )
+
+
+def _same_call(
+    site: Site, sites: Sequence[Site], anchors: Mapping[str, str]
+) -> tuple[SiteLink, ...]:
+    """The first MAX_SAME_CALL others among the sites of one expression."""
+    if site.line < 1:
+        return ()
+    others = [other for other in sites[: MAX_SAME_CALL + 1] if other is not site]
+    return tuple(
+        SiteLink(anchors[other.id], _in_library(other)) for other in others[:MAX_SAME_CALL]
+    )
+
+
+def occurrences(site: Site, figures: Figures) -> str:
+    """How often: per step as a whole number where only the edges of the recording blur it.
+
+    A recording begins and ends within a step, so that 38 calls in 40 steps are one a step.
+    What most steps do not have is counted in all.
+    """
+    if not figures.has_steps:
+        return f"{site.count:,}"
+    whole = round(site.per_step)
+    if whole and abs(site.count - whole * figures.steps) <= 2 * whole:
+        return f"{whole:,}"
+    return rate(site.per_step) if site.per_step >= 0.5 else f"{site.count:,} in all"
 
 
 def location_of(site: Site) -> str:
@@ -105,14 +166,7 @@ def gain_of(site: Site, figures: Figures) -> str:
 
 def _row(anchor: str, site: Site, figures: Figures, sources: Mapping[str, str]) -> SiteRow:
     idle_ns = figures.per_span(site.exposed_idle_ns)
-    stack = tuple(
-        StackLine(
-            f"{visible_path(frame.file)}:{frame.line}",
-            visible(frame.function, 120),
-            _line_of(sources.get(frame.file, ""), frame.line),
-        )
-        for frame in site.stack[:MAX_STACK_LINES]
-    )
+    stack = _stack(site, sources)
     code = excerpt(sources.get(site.file, ""), site)
     return SiteRow(
         anchor=anchor,
@@ -122,7 +176,7 @@ def _row(anchor: str, site: Site, figures: Figures, sources: Mapping[str, str]) 
         cause=visible(site.cause.replace("_", " "), 80),
         tags=_tags(site),
         op=visible(site.op, 120),
-        per_step=rate(site.per_step) if figures.has_steps else f"{site.count:,}",
+        per_step=occurrences(site, figures),
         blocked_ms=milliseconds(figures.per_span(site.blocked_ns)),
         idle_ms=milliseconds(idle_ns),
         idle_share=min(idle_ns / figures.idle_ns, 1.0) if figures.idle_ns > 0 else 0.0,
@@ -138,7 +192,83 @@ def _row(anchor: str, site: Site, figures: Figures, sources: Mapping[str, str]) 
         stack=stack,
         frames_left_out=len(site.stack) - len(stack),
         details=tuple(_details(site, figures)),
+        gain_ms=milliseconds(_gain_ns(site)),
+        gain_share=_gain_share(site, figures),
+        origin=_origin(site),
+        reason=visible(site.reason, 400),
+        sort_keys=_sort_keys(site, figures),
+        filters=_filters(site),
     )
+
+
+def _stack(site: Site, sources: Mapping[str, str]) -> tuple[StackLine, ...]:
+    return tuple(
+        StackLine(
+            f"{visible_path(frame.file)}:{frame.line}",
+            visible(frame.function, 120),
+            _line_of(sources.get(frame.file, ""), frame.line),
+        )
+        for frame in site.stack[:MAX_STACK_LINES]
+    )
+
+
+def _sort_keys(site: Site, figures: Figures) -> tuple[tuple[str, float], ...]:
+    return (
+        ("count", site.per_step if figures.has_steps else site.count),
+        ("blocked", site.blocked_ns),
+        ("idle", site.exposed_idle_ns),
+        ("gain", _gain_ns(site)),
+    )
+
+
+def _filters(site: Site) -> tuple[tuple[str, str], ...]:
+    return (
+        ("owner", OWNERS.get(site.owner, visible(site.owner, 40))),
+        ("verdict", visible(site.verdict, 40)),
+        ("cause", visible(site.cause.replace("_", " "), 80)),
+        ("file", visible_path(site.file) or "unknown"),
+    )
+
+
+def _gain_ns(site: Site) -> int:
+    """What a site gives back; an unflagged one has nothing to give."""
+    return max(site.savings_ns_per_step, 0) if site.flagged else 0
+
+
+def _gain_share(site: Site, figures: Figures) -> str:
+    gain_ns = _gain_ns(site)
+    if not figures.has_steps or gain_ns < 0.5 or not figures.span_ns:
+        return ""
+    return percent(min(gain_ns / figures.span_ns, 1))
+
+
+def _place(site: Site) -> tuple[object, ...]:
+    return site.file, site.line, site.end_line, site.column, site.end_column
+
+
+def _moves_to(site: Site, sites: Sequence[Site], anchors: Mapping[str, str]) -> SiteLink | None:
+    if site.moves_to is None:
+        return None
+    for other in sites:
+        if other.id == site.moves_to:
+            return SiteLink(anchors[other.id], f"{location_of(other)}: {_short(other.expression)}")
+    return SiteLink("", "a line that is not in this report")
+
+
+def _in_library(site: Site) -> str:
+    where = visible_path(site.library_line or "") or "the same line"
+    what = visible(site.cause.replace("_", " "), 80) or visible(site.kind, 40)
+    return f"{what} at {where}"
+
+
+def _origin(site: Site) -> str:
+    if site.origin is None:
+        return ""
+    return f"{visible_path(site.origin.file)}:{site.origin.line}: {_short(site.origin.expression)}"
+
+
+def _short(expression: str) -> str:
+    return one_line(expression, 100)
 
 
 def _tags(site: Site) -> tuple[str, ...]:
@@ -162,7 +292,8 @@ def _tags(site: Site) -> tuple[str, ...]:
 def _details(site: Site, figures: Figures) -> Iterable[tuple[str, str]]:
     if site.op:
         yield "Operator", visible(site.op, 120)
-    yield "Occurrences", f"{site.count:,}"
+    counted = f" in {figures.steps:,} steps" if figures.has_steps else ""
+    yield "Occurrences", f"{site.count:,}{counted}"
     yield "Host blocked in all", duration(site.blocked_ns)
     yield "Exposed idle in all", duration(site.exposed_idle_ns)
     if site.savings_ns_per_step > 0:
@@ -173,7 +304,7 @@ def _details(site: Site, figures: Figures) -> Iterable[tuple[str, str]]:
     if site.pageable is not None:
         yield "Host memory", "pageable" if site.pageable else "pinned"
     yield "Asked for", "explicitly" if site.explicit else "by nobody (implicit)"
-    yield "Code of", visible(site.owner, 40)
+    yield "Waits in", OWNERS.get(site.owner, visible(site.owner, 40))
     if site.sampled:
         yield "Stack", "sampled while the host waited; no hook saw the call"
 

@@ -1,15 +1,18 @@
-"""The timeline as data: lanes from top to bottom and the marks in them. Nothing is drawn."""
+"""The timeline as data: lanes from top to bottom and what lies in them. Nothing is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from syncscope.analysis.result import Analysis
-from syncscope.reports.marks import Marks, longest, merged_to_budget
+from syncscope.reports.marks import Integers, filled, longest
+from syncscope.reports.timeline_arrows import Arrows, arrows_of
+from syncscope.reports.timeline_counters import Counter, counters_of
+from syncscope.reports.timeline_detail import Span, detailed_spans, edges_of, within
 from syncscope.reports.timeline_tracks import (
     Labels,
     Lane,
@@ -20,62 +23,71 @@ from syncscope.reports.timeline_tracks import (
 )
 from syncscope.reports.units import duration
 
-MAX_ACTIVITY_MARKS = 9_000
-MAX_HOST_MARKS = 6_000
-MAX_GAP_MARKS = 4_000
-MAX_STEPS = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class StepSpan:
-    """A step on the timeline."""
-
-    index: int
-    start_ns: int
-    end_ns: int
+MAX_HOST_MARKS = 100_000
+MAX_DEVICE_MARKS = 1_200_000
+"""Activities and gaps that a report holds one by one: about four bytes each."""
+MAX_STEPS = 20_000
+SLOTS = 4_096
+FINE_SLOTS = 65_536
+"""Where not every event is held, the slots have to show what a step looks like."""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """Times are ns in the recording's clock. Marks refer to `labels` by number."""
+    """Times are ns in the recording's clock. Marks refer to `labels` by number.
+
+    Every track is there twice: as the share of each slot of `slot_ns` that it fills, over the
+    whole recording, and event by event within the spans `detail` (of the host: throughout).
+    """
 
     start_ns: int
     end_ns: int
+    slot_ns: int
     lanes: tuple[Lane, ...]
     """Top to bottom."""
     tracks: tuple[Track, ...]
     labels: tuple[str, ...]
-    steps: tuple[StepSpan, ...]
+    steps: pd.DataFrame
+    """index, start_ns, end_ns."""
+    detail: tuple[Span, ...]
+    arrows: Arrows
+    counters: tuple[Counter, ...]
     notes: tuple[str, ...]
-    """What was merged or left out to keep it small."""
+    """What was left out to keep it small."""
 
 
 def timeline_of(analysis: Analysis, site_ids: Sequence[str]) -> Timeline:
     """Shape the event tables; a mark's site is its index in `site_ids`, -1 for any other.
 
-    Pure. Costs sorting of the tables; the result holds about 20,000 marks at most.
+    Pure. Costs sorting of the tables: about four seconds for a million activities.
     """
     labels = Labels()
     sites = {site: number for number, site in enumerate(site_ids)}
     start_ns, end_ns = _extent(analysis)
-    window_ns = end_ns - start_ns
     host, thread_note = host_tracks(analysis, labels, sites)
-    gaps = gap_tracks(analysis, labels, sites)
     streams, stream_note = stream_tracks(analysis, labels)
-    host, host_note = _merged(host, MAX_HOST_MARKS, window_ns, "Host events")
-    gaps, gap_note = _without_short(gaps, MAX_GAP_MARKS)
-    streams, activity_note = _merged(streams, MAX_ACTIVITY_MARKS, window_ns, "GPU activity")
-    steps, step_note = _steps(analysis.steps)
-    tracks = [track for track in (*host, *gaps, *streams) if len(track.marks)]
-    notes = (thread_note, stream_note, host_note, activity_note, gap_note, step_note)
+    device = [*gap_tracks(analysis, labels, sites), *streams]
+    detail, detail_note = _detail(analysis, device, start_ns, end_ns)
+    whole = len(detail) == 1 and detail[0][0] <= start_ns and end_ns <= detail[0][1]
+    slots = SLOTS if whole else FINE_SLOTS
+    slot_ns = max(1, -(-(end_ns - start_ns) // slots))
+    tracks = _with_fill([t for t in (*host, *device) if len(t.marks)], start_ns, slot_ns, slots)
+    lanes = _lanes(tracks)
+    tracks, host_note = _thinned(tracks, detail)
     tracks, texts = _with_used_labels(tracks, labels.texts)
+    steps, step_note = _steps(analysis.steps)
+    notes = (thread_note, stream_note, host_note, detail_note, step_note)
     return Timeline(
         start_ns=start_ns,
         end_ns=end_ns,
-        lanes=_lanes(tracks),
+        slot_ns=slot_ns,
+        lanes=lanes,
         tracks=tuple(tracks),
         labels=texts,
         steps=steps,
+        detail=detail,
+        arrows=arrows_of(analysis, lanes, sites),
+        counters=counters_of(analysis, start_ns, end_ns),
         notes=tuple(note for note in notes if note),
     )
 
@@ -90,37 +102,57 @@ def _extent(analysis: Analysis) -> tuple[int, int]:
     return (min(starts), max(ends)) if starts else (0, 0)
 
 
+def _detail(
+    analysis: Analysis, tracks: Sequence[Track], start_ns: int, end_ns: int
+) -> tuple[tuple[Span, ...], str]:
+    groups = [track.marks for track in tracks]
+    edges = edges_of(analysis.steps, start_ns, end_ns)
+    detail = detailed_spans(groups, edges, _longest_calls(analysis.calls), MAX_DEVICE_MARKS)
+    kept = sum(end - start for start, end in detail) / max(end_ns - start_ns, 1)
+    note = (
+        f"Single GPU events are kept for {kept:.0%} of the time, whole steps at a time; elsewhere "
+        "the share of time that they fill is drawn."
+    )
+    return detail, note if kept < 0.999 else ""
+
+
+def _longest_calls(calls: pd.DataFrame) -> Integers:
+    """When the longest call of each site began."""
+    known = calls[calls["site_id"] != ""]
+    lengths = (known["end_ns"] - known["start_ns"]).groupby(known["site_id"])
+    return known["start_ns"].loc[lengths.idxmax()].to_numpy(dtype=np.int64)
+
+
 def _lanes(tracks: Sequence[Track]) -> tuple[Lane, ...]:
     """Host first, then each device: its idle time above its streams."""
     distinct = dict.fromkeys(track.lane for track in tracks)
     return tuple(sorted(distinct, key=lambda lane: (lane.device, lane.group != "gaps")))
 
 
-def _merged(tracks: list[Track], budget: int, window_ns: int, what: str) -> tuple[list[Track], str]:
-    thinned, threshold_ns = merged_to_budget([t.marks for t in tracks], budget, window_ns)
-    note = f"{what} less than {duration(threshold_ns)} apart are drawn as one."
-    return _with_marks(tracks, thinned), note if threshold_ns else ""
+def _with_fill(tracks: Sequence[Track], start_ns: int, slot_ns: int, slots: int) -> list[Track]:
+    return [replace(t, fill=filled(t.marks, start_ns, slot_ns, slots)) for t in tracks]
 
 
-def _without_short(tracks: list[Track], budget: int) -> tuple[list[Track], str]:
-    """Gaps cannot be merged: what lies between two of them is not idle."""
-    total = sum(len(track.marks) for track in tracks)
-    kept, shortest_ns = longest([track.marks for track in tracks], budget)
+def _thinned(tracks: Sequence[Track], detail: Sequence[Span]) -> tuple[list[Track], str]:
+    """Drop the marks of devices outside the detail, and the shortest of the host's."""
+    host = [track.marks for track in tracks if track.lane.group == "host"]
+    kept, shortest_ns = longest(host, MAX_HOST_MARKS)
+    chosen = iter(kept)
+    thinned = [
+        replace(t, marks=next(chosen) if t.lane.group == "host" else within(t.marks, detail))
+        for t in tracks
+    ]
     note = (
-        f"Only the {budget:,} longest of {total:,} idle times are drawn, down to "
-        f"{duration(shortest_ns)}."
+        f"Only the {MAX_HOST_MARKS:,} longest of {sum(map(len, host)):,} events of the host are "
+        f"kept, down to {duration(shortest_ns)}."
     )
-    return _with_marks(tracks, kept), note if total > budget else ""
-
-
-def _with_marks(tracks: list[Track], marks: Sequence[Marks]) -> list[Track]:
-    return [replace(t, marks=m) for t, m in zip(tracks, marks, strict=True)]
+    return thinned, note if shortest_ns else ""
 
 
 def _with_used_labels(
-    tracks: list[Track], texts: Sequence[str]
+    tracks: Sequence[Track], texts: Sequence[str]
 ) -> tuple[list[Track], tuple[str, ...]]:
-    """Labels of marks that were merged away need no room in the report."""
+    """Labels of marks that were left out need no room in the report."""
     used = np.unique(np.concatenate([np.empty(0, np.int64), *(t.marks.label for t in tracks)]))
     renumbered = [
         replace(t, marks=replace(t.marks, label=np.searchsorted(used, t.marks.label)))
@@ -129,12 +161,6 @@ def _with_used_labels(
     return renumbered, tuple(texts[number] for number in used)
 
 
-def _steps(steps: pd.DataFrame) -> tuple[tuple[StepSpan, ...], str]:
+def _steps(steps: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     note = f"The first {MAX_STEPS:,} of {len(steps):,} step boundaries are drawn."
-    return tuple(_step_spans(steps)), note if len(steps) > MAX_STEPS else ""
-
-
-def _step_spans(steps: pd.DataFrame) -> Iterator[StepSpan]:
-    columns = (steps[name].iloc[:MAX_STEPS] for name in ("index", "start_ns", "end_ns"))
-    for index, start_ns, end_ns in zip(*columns, strict=True):
-        yield StepSpan(int(index), int(start_ns), int(end_ns))
+    return steps.iloc[:MAX_STEPS], note if len(steps) > MAX_STEPS else ""

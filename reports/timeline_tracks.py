@@ -3,38 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from syncscope.analysis.result import Analysis
-from syncscope.reports.marks import Integers, Marks, sorted_marks
+from syncscope.reports.marks import Integers, Marks, Shares, sorted_marks
 from syncscope.reports.sites import DIRECTIONS
 from syncscope.reports.units import byte_size
 from syncscope.reports.visible_text import visible
 
 MAX_STREAMS = 24
 MAX_THREADS = 16
+MAX_LABELS = 5_000
+"""Distinct names in a report; a program that generates kernels may have any number."""
+OTHER = "one of many more names"
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A row of the timeline; `group` is host, gaps or stream; `device` is -1 for the host."""
+    """A row of the timeline; `group` is host, gaps or stream; `device` is -1 for the host.
+
+    `key` is the thread's or the stream's id, -1 for gaps.
+    """
 
     group: str
     device: int
+    key: int
     label: str
 
 
 @dataclass(frozen=True)
 class Track:
-    """All marks of one kind in one lane. `kind` chooses the colour."""
+    """All marks of one kind in one lane. `kind` chooses the colour.
+
+    `fill` is the share of each slot of the timeline that they cover, of `marks.FULL`.
+    """
 
     lane: Lane
     kind: str
     marks: Marks
+    fill: Shares = field(default_factory=lambda: np.empty(0, dtype=np.uint16))
 
 
 class Labels:
@@ -52,6 +63,8 @@ class Labels:
         return numbered
 
     def _number(self, text: str) -> int:
+        if text not in self._numbers and len(self.texts) >= MAX_LABELS:
+            text = OTHER
         known = self._numbers.setdefault(text, len(self.texts))
         if known == len(self.texts):
             self.texts.append(text)
@@ -70,7 +83,7 @@ def host_tracks(
     names = {thread.id: thread.name for thread in analysis.manifest.threads}
     tracks = []
     for thread in sorted(threads.index[:MAX_THREADS].tolist()):
-        lane = Lane("host", -1, visible(names.get(thread) or f"thread {thread}", 24))
+        lane = Lane("host", -1, int(thread), visible(names.get(thread) or f"thread {thread}", 24))
         own = calls[calls["thread_id"] == thread]
         for kind, rows in own.groupby("shown_kind", sort=True):
             label = labels.of(_call_labels(rows), str)
@@ -88,7 +101,7 @@ def gap_tracks(analysis: Analysis, labels: Labels, sites: Mapping[str, int]) -> 
     several = analysis.gaps["device"].nunique() > 1
     tracks = []
     for (device, cause), rows in _grouped(analysis.gaps, ["device", "cause"]):
-        lane = Lane("gaps", device, f"GPU {device} idle" if several else "GPU idle")
+        lane = Lane("gaps", device, -1, f"GPU {device} idle" if several else "GPU idle")
         label = labels.of([""] * len(rows), str)
         marks = _marks(rows, label, _site_numbers(rows, sites))
         tracks.append(Track(lane, f"idle_{visible(str(cause), 30)}", marks))
@@ -108,7 +121,7 @@ def stream_tracks(analysis: Analysis, labels: Labels) -> tuple[list[Track], str]
     for (device, stream, kind), rows in _grouped(table, ["device", "stream", "kind"]):
         if (device, stream) in shown:
             gpu = f"GPU {device} " if several else ""
-            lane = Lane("stream", device, f"{gpu}stream {stream}")
+            lane = Lane("stream", device, int(stream), f"{gpu}stream {stream}")
             label = labels.of(rows["name"], lambda name: visible(name, 120))
             tracks.append(Track(lane, visible(str(kind), 20), _marks(rows, label)))
     return tracks, _left_out(len(sizes), MAX_STREAMS, "streams")

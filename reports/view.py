@@ -9,8 +9,10 @@ from syncscope.analysis.result import Analysis
 from syncscope.records import Summary
 from syncscope.reports.caveats import Caveat, caveats_of
 from syncscope.reports.figures import Figures, IdleShare, figures_of
+from syncscope.reports.moved import Moved, moved_most
 from syncscope.reports.recorded import Recorded, coverage_share, device_model, recorded_of
 from syncscope.reports.sites import SiteRow, site_rows, sorted_sites
+from syncscope.reports.step_chart import StepChart, step_chart
 from syncscope.reports.units import duration, percent, quantity, with_article
 from syncscope.reports.verdict import Verdict, verdict_of
 from syncscope.reports.visible_text import visible, visible_path
@@ -18,6 +20,15 @@ from syncscope.reports.visible_text import visible, visible_path
 MAX_FLAGGED = 400
 MAX_UNFLAGGED = 200
 """Rows in a report: it has to open in a browser. summary.json holds all sites."""
+
+REGIMES = {
+    "sync": ("waits", "of a step is idle because the host waits"),
+    "transfer": ("copies", "of a step goes to copies that are waited for"),
+    "launch": ("the host", "of a step the GPU has nothing to run: launches come too slowly"),
+    "gpu": ("the GPU", "of a step it computes"),
+    "input": ("the input", "of a step is idle because of the DataLoader"),
+}
+"""Kind of `records.Regime` -> its name, and what its fraction is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,12 @@ class ReportView:
     """With those beyond the rows that are shown."""
     unflagged: tuple[SiteRow, ...]
     unflagged_total: int
+    first: SiteRow | None
+    """The line to start with: the one that leads the table, if it is worth changing."""
+    filters: tuple[tuple[str, tuple[str, ...]], ...]
+    """What the table can be narrowed down to: only what tells its rows apart."""
+    steps: StepChart | None
+    moved: tuple[Moved, ...]
     recorded: Recorded
     site_anchors: dict[str, str]
     """Site id -> anchor, for the sites that are shown."""
@@ -63,6 +80,7 @@ def report_view(analysis: Analysis) -> ReportView:
     shown = [*all_flagged[:MAX_FLAGGED], *all_unflagged[:MAX_UNFLAGGED]]
     rows = site_rows(shown, figures, analysis.sources)
     flagged = min(len(all_flagged), MAX_FLAGGED)
+    anchors = {site.id: row.anchor for site, row in zip(shown, rows, strict=True)}
     return ReportView(
         program=_program(summary),
         subtitle=" · ".join(_subtitle(summary)),
@@ -77,14 +95,29 @@ def report_view(analysis: Analysis) -> ReportView:
         flagged_total=len(all_flagged),
         unflagged=rows[flagged:],
         unflagged_total=len(all_unflagged),
+        first=next((row for row in rows[:1] if row.verdict in ("fix", "unsafe")), None),
+        filters=_filters(rows),
+        steps=step_chart(summary),
+        moved=moved_most(shown, figures, anchors),
         recorded=recorded_of(analysis),
-        site_anchors={site.id: row.anchor for site, row in zip(shown, rows, strict=True)},
+        site_anchors=anchors,
     )
 
 
+def _filters(rows: tuple[SiteRow, ...]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    values: dict[str, set[str]] = {}
+    for row in rows:
+        for name, value in row.filters:
+            values.setdefault(name, set()).add(value)
+    return tuple((name, tuple(sorted(found))) for name, found in values.items() if len(found) > 1)
+
+
 def _program(summary: Summary) -> str:
-    if summary.run.argv:
-        return visible_path(summary.run.argv[0], 80) or "program"
+    argv = summary.run.argv
+    if argv[:1] == ("-m",) and len(argv) > 1:
+        return visible_path(f"-m {argv[1]}", 80)
+    if argv:
+        return visible_path(argv[0], 80) or "program"
     return "imported trace" if summary.run.imported else "program"
 
 
@@ -117,6 +150,11 @@ def _tiles(summary: Summary, figures: Figures) -> Iterator[Tile]:
         yield Tile(f"Recorded{estimated}", duration(figures.span_ns), "no steps to compare")
     yield _idle_tile(summary, figures, estimated)
     yield _cause_tile(figures, estimated)
+    if summary.regime is not None and figures.has_activity:
+        words, of = REGIMES.get(
+            summary.regime.kind, (visible(summary.regime.kind, 40), "of a step")
+        )
+        yield Tile(f"Bound by{estimated}", words, f"{percent(summary.regime.fraction)} {of}")
     yield _best_case_tile(figures, estimated)
     yield _coverage_tile(summary)
 
@@ -149,9 +187,9 @@ def _best_case_tile(figures: Figures, estimated: str) -> Tile:
     if figures.gain_ns <= 0:
         return Tile(label, duration(figures.span_ns), "no line to gain from")
     share = percent(figures.gain_ns / figures.span_ns) if figures.span_ns else "–"
-    best = duration(figures.span_ns - figures.gain_ns)
+    best = duration(figures.best_case_ns)
     if figures.replayed:
-        return Tile(label, best, f"replayed: about {share} less")
+        return Tile(label, best, f"replayed without the waits: {share} less")
     return Tile(label, best, f"upper bound: at most {share} less")
 
 

@@ -1,62 +1,39 @@
 "use strict";
-// Draws the timeline with plotly: one bar trace for each lane and kind of event, of which
-// only the marks in view are handed to plotly, so that zooming stays quick.
+// Draws the timeline with plotly and answers mouse and keyboard. A track is one filled path:
+// its events where they are few, else the share of time that they fill, as height.
 const syncscopeTimeline = (() => {
-  const data = JSON.parse(document.getElementById("timeline-data").textContent);
+  const { isExact, slotsBetween, markAt, arrowsBetween, occurrences, neighbour } = syncscopeTimelineData;
   const element = document.getElementById("syncscope-timeline");
-  const unit = data.end > 2e10 ? { ns: 1e9, name: "s" } : { ns: 1e6, name: "ms" };
-  // Kind of event -> name of its colour, and its words; equal colours share a legend entry.
-  const KINDS = {
-    sync: ["sync", "wait for the GPU"], idle_sync: ["sync", "idle: host waits for the GPU"],
-    transfer: ["transfer", "copy between host and GPU"], memcpy: ["transfer", "copy"],
-    idle_transfer: ["transfer", "idle: copies between host and GPU"],
-    transfer_async: ["transfer", "copy that nobody waits for"],
-    allocator: ["allocator", "allocator"], idle_allocator: ["allocator", "idle: allocator"],
-    dataloader: ["dataloader", "DataLoader"], idle_dataloader: ["dataloader", "idle: DataLoader"],
-    gc: ["gc", "garbage collector"], idle_gc: ["gc", "idle: garbage collector"],
-    idle_launch: ["launch", "idle: slow launches"],
-    idle_device_dependency: ["device_dependency", "idle: another stream"],
-    idle_unknown: ["unknown", "idle: cause unknown"],
-    race: ["race", "memory still being copied"], kernel: ["kernel", "kernel"], memset: ["memset", "memset"],
-  };
-  const LEGEND = [
-    ["sync", "wait for the GPU"], ["transfer", "copy between host and GPU"],
-    ["transfer_async", "copy that nobody waits for"], ["allocator", "allocator"],
-    ["dataloader", "DataLoader"], ["gc", "garbage collector"], ["launch", "slow launches"],
-    ["device_dependency", "another stream"], ["unknown", "cause unknown"],
-    ["race", "memory still being copied"], ["kernel", "kernel"], ["memset", "memset"],
-  ];
-  const anchors = new Map(data.sites.map((site, number) => [site.anchor, number]));
-  const steps = data.steps;
-  const longestLabel = Math.max(...data.lanes.map((lane) => lane.label.length));
-  const margin = { l: Math.min(60 + 4.5 * longestLabel, 190), r: 12, t: 26, b: 40 };
-  let range = firstRange();
+  const tip = document.getElementById("timeline-tip");
+  const ROW = 34;
+  const COUNTER_ROW = 64;
+  const COUNTER_NAME = 22;
+  const HALF = 0.34;
+  const MOST_MARKS = 2500;
+  const MOST_SLOTS = 700;
+  const MOST_ARROWS = 14;
+  let data;
+  let unit;
+  let margin;
+  let anchors;
+  let range;
   let selected = null;
-  let drawn = [];
+  let pointed = null;
+  let counterRows;
   let notify = () => {};
 
-  function kindOf(track) {
-    return KINDS[track.kind] || ["unknown", track.kind];
+  function color(name) {
+    return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   }
 
-  function siteOf(track, i) {
-    return track.site ? track.site[i] : -1;
+  // Plotly reads some HTML in labels: names must not be taken for it.
+  function plain(text) {
+    return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   }
 
   function stepLength() {
-    const lengths = steps.map((step) => step[2] - step[1]).sort((a, b) => a - b);
+    const lengths = data.steps.map((step) => step.end - step.start).sort((a, b) => a - b);
     return lengths.length > 1 ? lengths[lengths.length >> 1] : data.end / 10;
-  }
-
-  // Many steps at once show nothing: begin with three in the middle.
-  function firstRange() {
-    if (steps.length < 6) return everything();
-    const middle = steps.length >> 1;
-    return padded(steps[middle - 1][1], steps[middle + 1][2]);
-  }
-
-  function everything() {
-    return padded(0, data.end);
   }
 
   function padded(start, end) {
@@ -64,123 +41,97 @@ const syncscopeTimeline = (() => {
     return [start - room, end + room];
   }
 
-  function color(name) {
-    return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+  function everything() {
+    return padded(0, data.end);
   }
 
-  // Plotly reads some HTML in hover texts: names must not be taken for it.
-  function plain(text) {
-    return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  // Many steps at once show nothing: begin with three in the middle.
+  function firstRange() {
+    if (data.steps.length < 6) return everything();
+    const middle = data.steps.length >> 1;
+    return padded(data.steps[middle - 1].start, data.steps[middle + 1].end);
   }
 
-  function time(ns) {
-    for (const [factor, name] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
-      if (ns >= factor) return Number((ns / factor).toPrecision(3)) + " " + name;
-    }
-    return ns + " ns";
-  }
-
-  function stepAt(ns) {
-    const step = steps.find((row) => row[1] <= ns && ns < row[2]);
-    return step ? ", step " + step[0] : "";
-  }
-
-  function hoverText(track, mark) {
-    const label = data.labels[track.label[mark.i]];
-    const site = data.sites[siteOf(track, mark.i)];
-    const kind = plain(kindOf(track)[1]);
-    const estimated = data.simulated ? " (estimated)" : "";
-    const lines = [];
-    if (site) lines.push("<b>" + plain(site.expression.slice(0, 80)) + "</b>", plain(site.location));
-    if (mark.count > 1) {
-      lines.push(mark.count + " events drawn as one, filling " + share(mark.busy / mark.length) + ", among them");
-    }
-    if (label) lines.push(plain(label.slice(0, 100)));
-    lines.push(kind + ", " + time(mark.count > 1 ? mark.busy : track.length[mark.i]) + (mark.count > 1 ? " in all" : "") + estimated);
-    lines.push("at " + time(track.start[mark.i]) + stepAt(track.start[mark.i]));
-    if (site) lines.push("<i>click to open the line</i>");
-    return lines.join("<br>");
-  }
-
-  function share(fraction) {
-    return fraction < 0.01 ? "&lt;1 %" : Math.round(Math.min(fraction, 1) * 100) + " %";
-  }
-
-  // Marks in view. Those narrower than a pixel or so are gathered, and drawn as opaque as they
-  // fill their place: many short idle times must not look like one long one.
-  function visible(track, pixel) {
-    const found = [];
-    let gathered = null;
-    for (let i = 0; i < track.start.length; i++) {
-      const start = track.start[i];
-      const length = track.length[i];
-      const end = start + length;
-      if (start > range[1] || end + pixel < range[0]) continue;
-      const mark = { i, start, length, busy: track.busy ? track.busy[i] : length, count: track.count ? track.count[i] : 1 };
-      if (length >= 1.5 * pixel) {
-        gathered = null;
-        found.push(mark);
-      } else if (gathered && end - gathered.start <= 2.5 * pixel) {
-        if (length > track.length[gathered.i]) gathered.i = i;
-        gathered.length = Math.max(gathered.length, end - gathered.start);
-        gathered.busy += mark.busy;
-        gathered.count += mark.count;
-      } else {
-        gathered = { ...mark, length: Math.max(length, pixel) };
-        found.push(gathered);
-      }
-    }
-    return found;
-  }
-
-  // What is rare must stay visible, above all on the host, where events are looked for.
-  const FAINTEST = { host: 0.5, gaps: 0.12, stream: 0.2 };
-
-  function opacity(mark, group) {
-    return Math.min(1, Math.max(mark.busy / mark.length, FAINTEST[group]));
-  }
-
-  function bars(track, marks, solid) {
-    const group = data.lanes[track.lane].group;
-    const strength = track.kind === "transfer_async" && !solid ? 0.45 : 1;
+  // Corners of rectangles as plotly takes them: one path for each, broken by nulls.
+  function rectangles() {
+    const x = [];
+    const y = [];
     return {
-      type: "bar", orientation: "h", customdata: marks.map((mark) => mark.i), showlegend: false,
-      base: marks.map((mark) => mark.start / unit.ns), x: marks.map((mark) => mark.length / unit.ns),
-      y: marks.map(() => track.lane), width: group === "gaps" ? 0.84 : 0.6,
-      hovertext: marks.map((mark) => hoverText(track, mark)), hoverinfo: "text",
-      marker: {
-        color: color(kindOf(track)[0]), line: { width: 0 },
-        opacity: solid ? 1 : marks.map((mark) => strength * opacity(mark, group)),
+      x, y,
+      add(start, end, top, bottom) {
+        x.push(start / unit.ns, end / unit.ns, end / unit.ns, start / unit.ns, start / unit.ns, null);
+        y.push(top, top, bottom, bottom, top, null);
       },
+    };
+  }
+
+  function exactMarks(track, group, pixel, wanted) {
+    const shapes = rectangles();
+    // Events of the host are what one looks for: they are never thinner than can be seen.
+    const least = group === "host" || wanted ? 1.5 * pixel : 0;
+    const [first, last] = track.between(range[0] - least, range[1]);
+    for (let i = first; i < last; i++) {
+      if (wanted && !wanted(i)) continue;
+      const start = Math.max(track.starts[i], range[0] - pixel);
+      const end = Math.min(track.starts[i] + track.lengths[i], range[1] + pixel);
+      if (end >= start || least) shapes.add(start, Math.max(end, start + least), track.lane - HALF, track.lane + HALF);
+    }
+    return shapes;
+  }
+
+  // One share on top of another; those of the host are high enough to be seen.
+  function stackedSlots(lane) {
+    const slots = lane.tracks.map((track) => slotsBetween(data, track, range[0], range[1], MOST_SLOTS));
+    const height = new Float32Array(Math.max(...slots.map((own) => own.values.length)));
+    return lane.tracks.map((track, n) => {
+      const shapes = rectangles();
+      const { width, first, values } = slots[n];
+      values.forEach((share, i) => {
+        if (!share) return;
+        const shown = Math.min(Math.max(share, lane.group === "host" ? 0.2 : 0), 1 - height[i]);
+        const bottom = track.lane + HALF - 2 * HALF * height[i];
+        height[i] += shown;
+        shapes.add((first + i) * width, (first + i + 1) * width, bottom - 2 * HALF * shown, bottom);
+      });
+      return shapes;
+    });
+  }
+
+  function trace(shapes, name, opacity, outline) {
+    return {
+      type: "scatter", mode: "lines", x: shapes.x, y: shapes.y, fill: "toself", hoverinfo: "skip",
+      showlegend: false, opacity, fillcolor: color(name),
+      line: { width: outline ? 1.5 : 0, color: color(outline ? "text" : name), simplify: false },
     };
   }
 
   function traces(width) {
     const pixel = (range[1] - range[0]) / Math.max(width, 100);
-    drawn = [];
     const found = [boundaries()];
-    for (const track of data.tracks) {
-      const trace = bars(track, visible(track, pixel), false);
-      if (selected) trace.opacity = 0.22;
-      drawn[found.length] = track;
-      found.push(trace);
+    for (const lane of data.lanes) {
+      const exact = isExact(data, lane, range[0], range[1], MOST_MARKS);
+      const shapes = exact ? lane.tracks.map((track) => exactMarks(track, lane.group, pixel)) : stackedSlots(lane);
+      lane.tracks.forEach((track, n) => {
+        found.push(trace(shapes[n], syncscopeWords.kindOf(track.kind)[0], selected ? 0.25 : 1));
+      });
     }
-    if (selected) found.push(...highlights(pixel, found));
+    return [...found, ...highlights(pixel), ...counterTraces()];
+  }
+
+  function highlights(pixel) {
+    const found = [];
+    for (const track of data.tracks) {
+      const wanted = (i) => (selected && track.site(i) === selected.site) || (pointed && pointed.track === track && pointed.i === i);
+      const group = data.lanes[track.lane].group;
+      if (group === "stream" || !(selected || (pointed && pointed.track === track))) continue;
+      const shapes = exactMarks(track, group, pixel, wanted);
+      if (shapes.x.length) found.push(trace(shapes, syncscopeWords.kindOf(track.kind)[0], 1, true));
+    }
     return found;
   }
 
-  function highlights(pixel, found) {
-    return data.tracks.filter((track) => track.site).map((track, n) => {
-      const own = visible(track, pixel).filter((mark) => track.site[mark.i] === selected.site);
-      const trace = bars(track, own, true);
-      trace.marker.line = { width: 1.5, color: color("text") };
-      drawn[found.length + n] = track;
-      return trace;
-    });
-  }
-
   function stepsInView() {
-    return steps.filter((step) => step[2] >= range[0] && step[1] <= range[1]);
+    return data.steps.filter((step) => step.end >= range[0] && step.start <= range[1]);
   }
 
   function boundaries() {
@@ -188,41 +139,83 @@ const syncscopeTimeline = (() => {
     const x = [];
     const y = [];
     for (const step of shown.length <= 200 ? shown : []) {
-      for (const edge of [step[1], step[2]]) {
-        x.push(edge / unit.ns, edge / unit.ns, null);
-        y.push(-0.5, data.lanes.length - 0.5, null);
-      }
+      x.push(step.start / unit.ns, step.start / unit.ns, null, step.end / unit.ns, step.end / unit.ns, null);
+      y.push(-0.5, data.lanes.length - 0.5, null, -0.5, data.lanes.length - 0.5, null);
     }
     return { type: "scatter", mode: "lines", x, y, hoverinfo: "skip", showlegend: false,
       line: { color: color("strong-line"), width: 1, dash: "dot" } };
   }
 
+  // Counters of one unit share a row; devices and directions differ in dash.
+  function counterTraces() {
+    const dashes = ["solid", "dot", "dash", "dashdot"];
+    return counterRows.flatMap((row, n) => row.counters.map((counter, m) => ({
+      type: "scatter", mode: "lines+markers", marker: { size: 3 }, showlegend: false,
+      x: counter.times.map((ns) => ns / unit.ns), y: counter.values, yaxis: "y" + (n + 2),
+      line: { color: color(m % 2 ? "sync" : "transfer"), width: 1.5, dash: dashes[m % dashes.length] },
+      hovertemplate: "%{y} " + counter.unit + "<extra>" + counter.label + ", GPU " + counter.device + "</extra>",
+    })));
+  }
+
   function stepNames() {
-    const shown = stepsInView();
     const length = range[1] - range[0];
-    const wide = shown.filter((step) =>
-      Math.min(step[2], range[1]) - Math.max(step[1], range[0]) > 0.06 * length);
+    const wide = stepsInView().filter((step) =>
+      Math.min(step.end, range[1]) - Math.max(step.start, range[0]) > 0.06 * length);
     return wide.map((step) => ({
-      x: Math.max(step[1], range[0]) / unit.ns, y: 1, yref: "paper", yanchor: "bottom",
-      xanchor: "left", text: "step " + step[0], showarrow: false,
+      x: Math.max(step.start, range[0]) / unit.ns, y: 1, yref: "paper", yanchor: "bottom",
+      xanchor: "left", text: "step " + step.index, showarrow: false,
       font: { size: 11, color: color("muted") },
     }));
   }
 
+  // From a wait to what it waited for, from a gap to what caused it: where few are in view.
+  function arrows() {
+    const few = range[1] - range[0] < 3.5 * stepLength();
+    if (!few && !selected) return [];
+    const { from, fromLane, to, toLane } = data.arrows;
+    return arrowsBetween(data, ...range, MOST_ARROWS, selected ? selected.site : undefined).map((i) => {
+      const down = toLane[i] > fromLane[i] ? 1 : -1;
+      return {
+        x: to[i] / unit.ns, y: toLane[i] - down * HALF, ax: from[i] / unit.ns, ay: fromLane[i] + down * HALF * 0.6,
+        xref: "x", yref: "y", axref: "x", ayref: "y", text: "", showarrow: true,
+        arrowhead: 2, arrowsize: 0.9, arrowwidth: 1.3, arrowcolor: color("text"), opacity: 0.75,
+      };
+    });
+  }
+
+  function counterAxes(height) {
+    const axes = {};
+    counterRows.forEach((row, n) => {
+      const top = (counterRows.length - n) * COUNTER_ROW;
+      axes["yaxis" + (n + 2)] = {
+        domain: [(top - COUNTER_ROW) / height, (top - COUNTER_NAME) / height], fixedrange: true, rangemode: "tozero", nticks: 2,
+        gridcolor: color("line"), zeroline: false, anchor: "x", range: row.unit === "%" ? [0, 105] : undefined,
+      };
+    });
+    return axes;
+  }
+
+  function counterNames(height) {
+    return counterRows.map((row, n) => ({
+      x: 0, y: ((counterRows.length - n) * COUNTER_ROW - COUNTER_NAME) / height, xref: "paper", yref: "paper", xanchor: "left", xshift: -margin.l,
+      yanchor: "bottom", showarrow: false, font: { size: 11, color: color("muted") },
+      text: [...new Set(row.counters.map((one) => one.label))].join(" (solid), ") + (row.counters.length > 1 ? " (dotted), " : ", ") + row.unit,
+    }));
+  }
+
   function layout(width) {
+    const height = ROW * data.lanes.length + COUNTER_ROW * counterRows.length;
     return {
-      width, height: margin.t + margin.b + 34 * data.lanes.length, margin, barmode: "overlay",
-      dragmode: "zoom", hovermode: "closest", showlegend: false,
+      width, height: margin.t + margin.b + height, margin, dragmode: "zoom", hovermode: "closest", showlegend: false,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, sans-serif", size: 12, color: color("muted") },
-      hoverlabel: { align: "left", bgcolor: color("page"), bordercolor: color("strong-line"),
-        font: { color: color("text"), size: 12 }, namelength: 0 },
-      annotations: stepNames(),
-      xaxis: { range: range.map((edge) => edge / unit.ns), gridcolor: color("line"), zeroline: false,
-        ticksuffix: " " + unit.name, tickcolor: color("line"), nticks: 9, separatethousands: true },
+      annotations: [...stepNames(), ...counterNames(height), ...arrows()],
+      xaxis: { range: range.map((edge) => edge / unit.ns), gridcolor: color("line"), zeroline: false, anchor: counterRows.length ? "y" + (counterRows.length + 1) : "y",
+        ticksuffix: " " + unit.name, tickcolor: color("line"), nticks: Math.round(width / 130), separatethousands: true },
       yaxis: { range: [data.lanes.length - 0.5, -0.5], fixedrange: true, showgrid: false, zeroline: false,
-        ticks: "outside", ticklen: 6, tickcolor: "rgba(0,0,0,0)",
+        domain: [COUNTER_ROW * counterRows.length / height, 1], ticks: "outside", ticklen: 6, tickcolor: "rgba(0,0,0,0)",
         tickvals: data.lanes.map((_, n) => n), ticktext: data.lanes.map((lane) => plain(lane.label)) },
+      ...counterAxes(height),
     };
   }
 
@@ -248,22 +241,26 @@ const syncscopeTimeline = (() => {
 
   function oneStep() {
     const middle = (range[0] + range[1]) / 2;
-    const step = steps.find((row) => row[2] > middle) || steps[steps.length - 1];
-    return go(...padded(step[1], step[2]));
+    const step = data.steps.find((one) => one.end > middle) || data.steps[data.steps.length - 1];
+    return go(...padded(step.start, step.end));
   }
 
-  // Events of the host come first: a site may have no gap of its own.
-  function occurrences(site) {
-    for (const wanted of ["host", "gaps"]) {
-      const found = [];
-      for (const track of data.tracks.filter((t) => t.site && data.lanes[t.lane].group === wanted)) {
-        track.site.forEach((s, i) => {
-          if (s === site) found.push({ start: track.start[i], length: track.length[i] });
-        });
-      }
-      if (found.length) return found.sort((a, b) => a.start - b.start);
-    }
-    return [];
+  function showStep(index) {
+    const step = data.steps.find((one) => one.index === index);
+    if (step) go(...padded(step.start, step.end));
+  }
+
+  function around(mark) {
+    const length = mark.track.lengths[mark.i];
+    const room = Math.max(stepLength() * 0.6, length * 0.7);
+    const middle = mark.track.starts[mark.i] + length / 2;
+    return go(middle - room, middle + room);
+  }
+
+  function say(text, site) {
+    document.getElementById("selection-text").textContent = text;
+    document.querySelector(".selection").hidden = false;
+    document.querySelector(".selection").classList.toggle("of-site", site);
   }
 
   function showOccurrence(number) {
@@ -271,27 +268,46 @@ const syncscopeTimeline = (() => {
     selected.number = (number + all.length) % all.length;
     const one = all[selected.number];
     const site = data.sites[selected.site];
-    document.getElementById("selection-text").textContent =
-      site.location + "  " + site.expression + "  (event " + (selected.number + 1) + " of " + all.length + ", " + time(one.length) + ")";
-    document.querySelector(".selection").hidden = false;
-    const room = Math.max(stepLength() * 0.6, one.length * 0.7);
-    const middle = one.start + one.length / 2;
-    return go(middle - room, middle + room);
+    say(site.location + "  " + site.expression + "  (event " + (selected.number + 1) + " of " + all.length + ", " +
+      syncscopeWords.time(one.track.lengths[one.i]) + ")", true);
+    return around(one);
   }
 
+  // Events of the host come first: a site may have no gap of its own.
   function select(anchor) {
     const site = anchors.get(anchor);
-    const all = occurrences(site);
+    const own = occurrences(data, site, "host");
+    const all = own.length ? own : occurrences(data, site, "gaps");
     if (!all.length) return;
+    pointed = null;
     selected = { site, occurrences: all, number: 0 };
-    const longest = all.reduce((best, one, i) => (one.length > all[best].length ? i : best), 0);
+    const longest = all.reduce((best, { track, i }, n) =>
+      (track.lengths[i] > all[best].track.lengths[all[best].i] ? n : best), 0);
     showOccurrence(longest);
   }
 
   function clear() {
-    selected = null;
+    selected = pointed = null;
     document.querySelector(".selection").hidden = true;
     return draw();
+  }
+
+  // The keyboard's pointer: from one event of the host to the next.
+  function point(direction) {
+    const now = pointed ? pointed.track.starts[pointed.i] : (range[0] + range[1]) / 2;
+    const found = neighbour(data, now, direction);
+    if (!found) return;
+    selected = null;
+    pointed = found;
+    say(syncscopeWords.ofMark(data, found).join(", "), false);
+    const start = found.track.starts[found.i];
+    if (start < range[0] || start > range[1]) around(found);
+    else draw();
+  }
+
+  function open(mark) {
+    const site = mark && data.sites[mark.track.site(mark.i)];
+    if (site) notify(site.anchor);
   }
 
   const moves = {
@@ -301,6 +317,43 @@ const syncscopeTimeline = (() => {
     next: () => showOccurrence(selected.number + 1),
     previous: () => showOccurrence(selected.number - 1),
   };
+  const KEYS = {
+    ArrowLeft: moves.earlier, ArrowRight: moves.later, "+": moves.in, "=": moves.in, "-": moves.out,
+    Home: moves.all, s: moves.step, n: () => point(1), p: () => point(-1), Enter: () => open(pointed), Escape: clear,
+  };
+
+  // What the mouse is at: lane, time and the time that a pixel is wide. Null outside the lanes.
+  function under(event) {
+    const box = element.getBoundingClientRect();
+    const width = box.width - margin.l - margin.r;
+    const x = event.clientX - box.left - margin.l;
+    const row = Math.floor((event.clientY - box.top - margin.t) / ROW);
+    if (x < 0 || x > width || !data.lanes[row]) return null;
+    const pixel = (range[1] - range[0]) / width;
+    return { lane: data.lanes[row], time: range[0] + x * pixel, pixel };
+  }
+
+  function hit(event) {
+    const at = under(event);
+    if (!at) return { mark: null, lines: [] };
+    const exact = isExact(data, at.lane, range[0], range[1], MOST_MARKS);
+    const mark = exact || at.lane.group === "host" ? markAt(at.lane, at.time, 3 * at.pixel) : null;
+    if (mark) return { mark, lines: syncscopeWords.ofMark(data, mark) };
+    if (exact) return { mark, lines: [] };
+    const slots = at.lane.tracks.map((track) => slotsBetween(data, track, range[0], range[1], MOST_SLOTS));
+    return { mark, lines: syncscopeWords.ofSlot(data, at.lane, slots, at.time) };
+  }
+
+  function showTip(event) {
+    const { mark, lines } = hit(event);
+    tip.hidden = !lines.length;
+    element.classList.toggle("over-site", Boolean(mark && mark.track.site(mark.i) >= 0));
+    if (tip.hidden) return;
+    tip.replaceChildren(...lines.map((line) => Object.assign(document.createElement("span"), { textContent: line.slice(0, 160) })));
+    const box = element.parentElement.getBoundingClientRect();
+    tip.style.left = Math.max(0, Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 4)) + "px";
+    tip.style.top = event.clientY - box.top + 16 + "px";
+  }
 
   function listen() {
     element.on("plotly_relayout", (change) => {
@@ -308,10 +361,19 @@ const syncscopeTimeline = (() => {
       go(change["xaxis.range[0]"] * unit.ns, change["xaxis.range[1]"] * unit.ns);
     });
     element.on("plotly_doubleclick", moves.all);
-    element.on("plotly_click", (event) => {
-      const point = event.points[0];
-      const site = data.sites[siteOf(drawn[point.curveNumber], point.customdata)];
-      if (site) notify(site.anchor);
+    // Plotly's own layer swallows clicks: a press that did not drag is one.
+    let pressed = null;
+    element.addEventListener("pointerdown", (event) => { pressed = [event.clientX, event.clientY]; }, true);
+    window.addEventListener("pointerup", (event) => {
+      if (pressed && Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) < 4) open(hit(event).mark);
+      pressed = null;
+    }, true);
+    element.addEventListener("pointermove", showTip);
+    element.addEventListener("pointerleave", () => { tip.hidden = true; });
+    element.addEventListener("keydown", (event) => {
+      if (!KEYS[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      KEYS[event.key]();
     });
     document.querySelectorAll("[data-move]").forEach((button) => {
       button.addEventListener("click", () => moves[button.dataset.move]());
@@ -324,25 +386,32 @@ const syncscopeTimeline = (() => {
   }
 
   function writeLegend() {
-    const shown = new Set(data.tracks.map((track) =>
-      (track.kind === "transfer_async" ? track.kind : kindOf(track)[0])));
-    for (const [name, words] of LEGEND.filter((entry) => shown.has(entry[0]))) {
+    const shown = new Set(data.tracks.map((track) => syncscopeWords.kindOf(track.kind)[0]));
+    for (const [name, words] of syncscopeWords.LEGEND.filter((entry) => shown.has(entry[0]))) {
       const item = document.createElement("li");
-      const swatch = document.createElement("i");
-      swatch.className = "swatch " + name;
-      item.append(swatch, words);
+      item.append(Object.assign(document.createElement("i"), { className: "swatch " + name }), words);
       document.getElementById("legend").append(item);
     }
   }
 
-  const drawable = new Set();
-  for (const track of data.tracks) (track.site || []).forEach((site) => drawable.add(site));
+  async function start() {
+    const description = JSON.parse(document.getElementById("timeline-data").textContent);
+    data = await syncscopeTimelineData.read(description, document.getElementById("timeline-columns").textContent);
+    unit = data.end > 2e10 ? { ns: 1e9, name: "s" } : { ns: 1e6, name: "ms" };
+    const longestLabel = Math.max(...data.lanes.map((lane) => lane.label.length));
+    margin = { l: Math.min(60 + 4.5 * longestLabel, 190), r: 12, t: 26, b: 40 };
+    anchors = new Map(data.sites.map((site, number) => [site.anchor, number]));
+    const units = [...new Set(data.counters.map((counter) => counter.unit))];
+    counterRows = units.map((name) => ({ unit: name, counters: data.counters.filter((one) => one.unit === name) }));
+    range = firstRange();
+    writeLegend();
+    await draw();
+    listen();
+    element.dataset.ready = "";
+    const drawable = new Set();
+    for (const track of data.tracks) for (let i = 0; i < track.starts.length; i++) drawable.add(track.site(i));
+    return { has: (anchor) => drawable.has(anchors.get(anchor)), select, showStep };
+  }
 
-  writeLegend();
-  draw().then(listen);
-  return {
-    has: (anchor) => drawable.has(anchors.get(anchor)),
-    select,
-    onEvent: (handler) => { notify = handler; },
-  };
+  return { ready: start(), onEvent: (handler) => { notify = handler; } };
 })();

@@ -13,8 +13,11 @@ import pytest
 
 from syncscope.errors import UsageError
 from syncscope.recording.manifest import CollectorStatus, Exit, Thread
-from syncscope.records import Advice, StackFrame
+from syncscope.records import Advice, Origin, Regime, StackFrame, StepRecord
 from syncscope.reports.html_report import render_html, write_html
+from syncscope.reports.ranks import rank_charts
+from syncscope.reports.step_chart import step_chart
+from syncscope.reports.view import report_view
 
 HOSTILE = (
     "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"' {{ 7 * 7 }} "
@@ -61,18 +64,28 @@ def timeline_data(html):
     return json.loads(re.search(r'(?s)id="timeline-data">(.*?)</script>', html)[1])
 
 
+def make_step(index, length_ns=24_100_000, **changes):
+    step = StepRecord(
+        index=index, start_ns=index * 24_100_000, length_ns=length_ns, idle_ns=length_ns // 4,
+        blocked_ns=1_000, h2d_bytes=2_048, d2h_bytes=4, steady=True, outlier="",
+    )  # fmt: skip
+    return replace(step, **changes)
+
+
 def hostile_analysis(analyses, text):
     """An analysis in which every text is this one."""
     site = analyses.make_site(
         id=text, file=text, function=text, expression=text, library_line=text, owner=text,
         op=text, kind=text, direction=text, cause=text, verdict=text,
         advice=Advice(text, text, text), stack=(StackFrame(text, 1, text),),
-        line=1, end_line=1, column=1, end_column=8,
+        line=1, end_line=1, column=1, end_column=8, moves_to=text, reason=text,
+        origin=Origin(text, 1, 1, 1, 8, text, text),
     )  # fmt: skip
     summary = analyses.make_summary(
         site, replace(site, id="unflagged", flagged=False), argv=(text, text), device=text,
-        torch=text, overhead={text: 1.0},
+        torch=text, overhead={text: 1.0}, regime=Regime(text, 0.5),
     )  # fmt: skip
+    summary = replace(summary, steps=(make_step(0, outlier=text), make_step(1)))
     gpu = replace(summary.gpu[0], idle_by_cause_ns={text: 10})
     manifest = analyses.make_manifest(
         argv=(text, text), run_id=text, versions={text: text}, notes=(text,),
@@ -137,7 +150,7 @@ def test_the_policy_allows_only_the_scripts_that_are_there(report):
     metas = [a for tag, a in parsed(without_plotly(report)).tags if tag == "meta"]
     policy = next(a["content"] for a in metas if a.get("http-equiv"))
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
-    assert policy.count("'sha256-") == report.count("<script>") == 3
+    assert policy.count("'sha256-") == report.count("<script>") == 7
     assert "unsafe-inline" not in policy.split("style-src")[0]
 
 
@@ -160,11 +173,14 @@ def test_what_the_report_has_to_show_is_there(report):
         "Call stack, innermost first",
         "1 more place waits or copies as it should; not flagged",
         "2025-12-02 00:00:00 UTC",
-        "start12 ms stop41 ms windows1",
+        "before the first step12 ms stopping them, after the last41 ms windows recorded1",
+        "upper bounds",
+        "Moved most between host and GPU",
+        "1.44 GiB",
     ):
         assert expected in text
     assert "<mark>loss.item()</mark>" in report
-    assert '<details class="site" id="site-1">' in report
+    assert '<details class="site" id="site-1"' in report
 
 
 def test_a_simulated_report_says_estimated_at_every_part(analyses):
@@ -202,6 +218,154 @@ def test_thousands_of_sites_stay_readable(analyses):
     assert html.count('<details class="site"') == 400
     assert "2600 more flagged places are in summary.json." in html
     assert len(html) < 3_000_000
+
+
+def plain(html):
+    return " ".join("".join(parsed(without_plotly(html)).text).split())
+
+
+def test_a_rewrite_to_make_first_stands_before_the_table(analyses):
+    html = without_plotly(render_html(analyses.plausible_analysis(steps=2)))
+    text = plain(html)
+    assert text.index("Change this first train.py:20, gives back up to 3.1 ms") < text.index(
+        "running += loss.detach()"
+    )
+    assert text.index("running += loss.detach()") < text.index("Lines that wait or copy")
+    harmless = analyses.make_summary(analyses.make_site(verdict="harmless"))
+    assert "Change this first" not in render_html(analyses.make_analysis(harmless))
+
+
+def test_a_site_says_where_its_wait_moves_and_where_its_tensor_was_made(analyses):
+    site = analyses.make_site(
+        moves_to="s2", reason="logged", origin=Origin("data.py", 7, 7, 1, 9, "f", "np.ones(9)")
+    )
+    other = analyses.make_site(id="s2", line=16, end_line=16, expression="norm > 100")
+    text = plain(render_html(analyses.make_analysis(analyses.make_summary(site, other))))
+    assert "Made on the host at data.py:7: np.ones(9)" in text
+    assert "Without it the host waits at train.py:16: norm > 100" in text
+    assert "Allowed by the program: logged" in text
+
+
+def test_several_library_lines_of_one_call_name_each_other(analyses):
+    lines = ("torch/a.py:1", "torch/b.py:2")
+    sites = [analyses.make_site(id=line, library_line=line) for line in lines]
+    html = render_html(analyses.make_analysis(analyses.make_summary(*sites)))
+    assert 'Also in this call: <a href="#site-2">scalar readback at torch/b.py:2</a>' in html
+    assert 'Also in this call: <a href="#site-1">scalar readback at torch/a.py:1</a>' in html
+
+
+@pytest.mark.parametrize(
+    ("count", "steps", "shown"),
+    [(38, 40, "1"), (40, 40, "1"), (440, 40, "11"), (100, 40, "2.5"), (1, 6, "1 in all"),
+     (36, 40, "0.9")],
+)  # fmt: skip
+def test_a_step_cut_by_the_edge_makes_no_odd_rate(analyses, count, steps, shown):
+    site = analyses.make_site(count=count, per_step=count / steps)
+    row = report_view(analyses.make_analysis(analyses.make_summary(site, steps=steps))).flagged[0]
+    assert row.per_step == shown
+
+
+@pytest.mark.parametrize(
+    ("argv", "command", "program", "expected"),
+    [
+        (("-m", "pkg.train", "--lr", "1"), (), "-m pkg.train", "syncscope run -m pkg.train --lr 1"),
+        (
+            ("-m", "pkg.train"),
+            ("/usr/bin/python3", "/env/bin/syncscope", "run", "--warmup", "3", "-m", "pkg.train"),
+            "-m pkg.train",
+            "syncscope run --warmup 3 -m pkg.train",
+        ),
+        (
+            ("/home/me/pkg/train.py",),
+            ("/usr/bin/python3", "-m", "pkg.train"),
+            "/home/me/pkg/train.py",
+            "python3 -m pkg.train",
+        ),
+        (
+            ("a b.py",),
+            ("python", "-m", "syncscope", "run", "a b.py"),
+            "a b.py",
+            "syncscope run 'a b.py'",
+        ),
+    ],
+)
+def test_the_command_to_record_it_again_is_the_one_that_was_typed(
+    analyses, argv, command, program, expected
+):
+    manifest = analyses.make_manifest(argv=argv, command=command)
+    view = report_view(
+        analyses.make_analysis(analyses.make_summary(analyses.make_site(), argv=argv), manifest)
+    )
+    assert (view.program, view.recorded.command) == (program, expected)
+
+
+def test_a_shadow_gpu_lists_no_collector_that_it_does_not_need(analyses):
+    manifest = analyses.make_manifest(
+        simulated=True,
+        collectors=(
+            CollectorStatus("activity", "off", "the GPU is simulated"),
+            CollectorStatus("shadow", "on"),
+            CollectorStatus("steps", "off", "not wanted"),
+        ),
+    )
+    summary = analyses.make_summary(analyses.make_site(), simulated=True)
+    recorded = report_view(analyses.make_analysis(summary, manifest)).recorded
+    assert [row.name for row in recorded.collectors] == ["shadow GPU", "steps"]
+    assert recorded.not_needed == "GPU activity"
+
+
+def test_long_steps_are_marked_and_explained(analyses):
+    steps = [
+        make_step(0, 500_000_000, steady=False),
+        *(make_step(index) for index in range(1, 9)),
+        make_step(9, 60_000_000, outlier="60 ms: the garbage collector took 30 ms"),
+    ]
+    summary = analyses.make_summary(analyses.make_site(), steps=10)
+    html = render_html(analyses.make_analysis(replace(summary, steps=tuple(steps))))
+    chart = step_chart(replace(summary, steps=tuple(steps)))
+    assert chart.top == "75 ms"
+    assert [column.cut for column in chart.columns] == [True] + [False] * 9
+    assert all(column.busy + column.idle <= 1 for column in chart.columns)
+    assert [column.steady for column in chart.columns].count(False) == 1
+    assert "Step 9</button> <span>60 ms: the garbage collector took 30 ms" in html
+    assert "9 steady steps: median 24.1 ms" in chart.summary
+
+
+def test_thousands_of_steps_share_columns_and_no_long_one_is_lost(analyses):
+    steps = [make_step(index) for index in range(5_000)]
+    steps[1_234] = make_step(1_234, outlier="why")
+    chart = step_chart(replace(analyses.make_summary(), steps=tuple(steps)))
+    assert len(chart.columns) <= 200
+    assert [column.index for column in chart.columns if column.outlier] == [1_234]
+
+
+def test_ranks_are_drawn_on_one_scale(analyses):
+    def rank(number, length_ns):
+        steps = tuple(make_step(index, length_ns) for index in range(4))
+        summary = analyses.make_summary(analyses.make_site(), step_ns=length_ns)
+        return analyses.make_analysis(
+            replace(summary, steps=steps), analyses.make_manifest(rank=number, world_size=2)
+        )
+
+    ranks = [rank(1, 30_000_000), rank(0, 20_000_000)]
+    charts = rank_charts(ranks)
+    assert [(chart.rank, chart.step, chart.slowest) for chart in charts] == [
+        (0, "20 ms", False), (1, "30 ms", True),
+    ]  # fmt: skip
+    assert charts[0].chart.top == charts[1].chart.top == "37.5 ms"
+    text = plain(render_html(ranks[0], ranks))
+    assert "Rank by rank" in text
+    assert "Rank 1 30 ms a step, GPU idle 31 %, the slowest" in text
+    assert rank_charts(ranks[:1]) == ()
+
+
+def test_what_moves_next_to_nothing_is_not_listed(analyses):
+    large = analyses.make_site(id="large", size_bytes=40 << 20, direction="h2d", pageable=True)
+    summary = analyses.make_summary(analyses.make_site(), large)
+    (moved,) = report_view(analyses.make_analysis(summary)).moved
+    assert (moved.bytes_, moved.each, moved.direction, moved.memory) == (
+        "1 MiB", "1 MiB", "host → GPU", "pageable",
+    )  # fmt: skip
 
 
 def test_a_trace_offers_no_command_to_record_it_again(analyses):

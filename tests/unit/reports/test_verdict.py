@@ -41,9 +41,12 @@ def test_gains_are_bounds_unless_they_were_replayed(three_fixes):
         "GPU idle 31 % of a 24.1 ms step; 3 lines can give back up to 6.2 ms; "
         "11 more syncs are harmless."
     )
-    replayed = replace(three_fixes, replay=Replay(0.012))
-    assert "3 lines can give back about 6.2 ms" in sentence(replayed)
+    replayed = replace(three_fixes, replay=Replay(0.012, 18_000_000, used=True))
+    assert "3 lines can give back about 6.1 ms" in sentence(replayed)
     assert "off by 1 %" in verdict_of(replayed, figures_of(replayed)).explanation
+    far_off = replace(three_fixes, replay=Replay(0.3, used=False))
+    assert "3 lines can give back up to 6.2 ms" in sentence(far_off)
+    assert "upper bounds" in verdict_of(far_off, figures_of(far_off)).explanation
 
 
 def test_no_bound_exceeds_the_step(analyses):
@@ -56,6 +59,8 @@ def test_a_copy_bound_gpu_is_busy_and_still_has_something_to_give_back(analyses)
     copy = analyses.make_site(kind="transfer", savings_ns_per_step=18_000_000)
     summary = analyses.with_idle(analyses.make_summary(copy), 0.03, "transfer")
     assert "1 line can give back up to 18 ms" in sentence(summary)
+    explanation = verdict_of(summary, figures_of(summary)).explanation
+    assert "a GPU that only copies counts as busy" in explanation
 
 
 def test_a_gain_beside_a_greater_cause_names_that_too(analyses):

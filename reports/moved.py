@@ -1,0 +1,52 @@
+"""The tensors moved most between host and GPU, by the line that moves them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from syncscope.records import Site
+from syncscope.reports.figures import Figures
+from syncscope.reports.sites import DIRECTIONS, location_of
+from syncscope.reports.units import byte_size
+from syncscope.reports.visible_text import one_line, visible
+
+MAX_MOVED = 10
+SMALL_BYTES = 1_024
+"""Per span: numbers read back one by one are waits, not loads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """One line's copies; `bytes_` are per step where there are steps, else in all."""
+
+    anchor: str
+    location: str
+    expression: str
+    direction: str
+    memory: str
+    each: str
+    bytes_: str
+    share: float
+    """Of the most that any line moves, between 0 and 1."""
+
+
+def moved_most(
+    sites: Sequence[Site], figures: Figures, anchors: Mapping[str, str]
+) -> tuple[Moved, ...]:
+    """Sites by bytes, the largest first; those that move next to nothing are left out."""
+    large = [s for s in sites if s.id in anchors and figures.per_span(s.size_bytes) >= SMALL_BYTES]
+    large = sorted(large, key=lambda s: -s.size_bytes)[:MAX_MOVED]
+    return tuple(
+        Moved(
+            anchor=anchors[site.id],
+            location=location_of(site),
+            expression=one_line(site.expression, 100),
+            direction=DIRECTIONS.get(site.direction or "", visible(site.direction or "", 40)),
+            memory={True: "pageable", False: "pinned", None: ""}[site.pageable],
+            each=byte_size(site.size_bytes / max(site.count, 1)),
+            bytes_=byte_size(figures.per_span(site.size_bytes)),
+            share=site.size_bytes / large[0].size_bytes,
+        )
+        for site in large
+    )
