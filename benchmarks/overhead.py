@@ -6,7 +6,9 @@ machines, so each block of a variant stands between two bare blocks, its ratio i
 against the mean of those two, and the median of the ratios is reported. The variants that
 attach CUPTI come last, because a process may stay slower after CUPTI was attached once.
 
-    python benchmarks/overhead.py [--blocks 8] [--steps 30] [--json FILE]
+A variant stops after its share of `--seconds`, with two blocks at least.
+
+    python benchmarks/overhead.py [--blocks 8] [--steps 24] [--seconds 170] [--json FILE]
 """
 
 from __future__ import annotations
@@ -19,11 +21,15 @@ import statistics
 import sys
 import tempfile
 import time
+import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import syncscope
 
@@ -76,19 +82,42 @@ def profiler(**options: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def recording(gpu_activity: bool) -> Iterator[None]:
+def recording(**options: Any) -> Iterator[None]:
     """syncscope itself, into a folder that is thrown away."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        syncscope.record(Path(folder) / "run", device="cuda", gpu_activity=gpu_activity),
+        syncscope.record(Path(folder) / "run", device="cuda", **options),
     ):
         yield
 
 
-VARIANTS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+class Idle(TorchDispatchMode):
+    """Sees each operator and does nothing."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Carry the operator out."""
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def sync_debug_mode() -> Iterator[None]:
+    """What one writes by hand: torch's warnings, each with a formatted stack."""
+    stacks: list[traceback.StackSummary] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda *_, **__: stacks.append(traceback.extract_stack())
+        torch.cuda.set_sync_debug_mode("warn")
+        yield
+        torch.cuda.set_sync_debug_mode("default")
+
+
+VARIANTS: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
     "bare": contextlib.nullcontext,
     "free collectors": lambda: recording(gpu_activity=False),
-    "GPU activity": lambda: recording(gpu_activity=True),
+    "set_sync_debug_mode + extract_stack": sync_debug_mode,
+    "TorchDispatchMode that does nothing": Idle,
+    # The first third of a block, which is not timed, holds the warm-up and its detail steps.
+    "detail auto, after its detail steps": lambda: recording(warmup=3),
     "torch.profiler CUDA": profiler,
     "torch.profiler CPU + CUDA": lambda: profiler(cpu=True),
     "torch.profiler CPU + CUDA with_stack": lambda: profiler(cpu=True, with_stack=True),
@@ -109,24 +138,29 @@ def time_block(step: Callable[[], float], steps: int) -> float:
 
 
 def measure(
-    step: Callable[[], float], variants: list[str], blocks: int, steps: int
+    step: Callable[[], float], variants: list[str], blocks: int, steps: int, seconds: float
 ) -> list[dict[str, object]]:
-    """Step time of each variant and its ratio against the bare blocks around it."""
+    """Step time of each variant and its ratio against the bare blocks around it.
+
+    A variant may take `seconds`, but gets two blocks in any case.
+    """
     rows: list[dict[str, object]] = []
     for name in variants:
-        ratios, seconds = [], []
+        ratios, times = [], []
+        began = time.perf_counter()
         before = time_block(step, steps)
-        for _ in range(blocks):
+        while len(times) < blocks and (len(times) < 2 or time.perf_counter() - began < seconds):
             with VARIANTS[name]():
-                seconds.append(time_block(step, steps))
+                times.append(time_block(step, steps))
             after = time_block(step, steps)
-            ratios.append(2 * seconds[-1] / (before + after))
+            ratios.append(2 * times[-1] / (before + after))
             before = after
         ratios.sort()
         rows.append(
             {
                 "variant": name,
-                "step_ms": round(1e3 * statistics.median(seconds), 3),
+                "blocks": len(times),
+                "step_ms": round(1e3 * statistics.median(times), 3),
                 "ratio": round(statistics.median(ratios), 3),
                 "low": round(ratios[len(ratios) // 4], 3),
                 "high": round(ratios[-1 - len(ratios) // 4], 3),
@@ -139,7 +173,8 @@ def main() -> None:
     """Measure both regimes and print a table each."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=8)
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--seconds", type=float, default=170.0, help="for all variants together")
     parser.add_argument("--only", choices=VARIANTS, nargs="*", default=list(VARIANTS))
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
@@ -153,7 +188,8 @@ def main() -> None:
         step = make_step(*shape)
         for _ in range(20):
             step()
-        rows = measure(step, args.only, args.blocks, args.steps)
+        share = args.seconds / 2 / len(args.only)
+        rows = measure(step, args.only, args.blocks, args.steps, share)
         report[regime] = rows
         print(f"\n{regime}")
         for row in rows:
