@@ -20,7 +20,8 @@ time as part of the step before the cure:
             much that the replayed step before the cure is as long as the bare one. The
             step after the cure plays no part in that.
 
-On the shadow GPU only the recorded comparison is made, with tiny shapes, as a trial.
+Where there is no GPU a shadow T4 plays it, with tiny shapes: the recorded comparison is then
+one of the replay with the simulation.
 
     python benchmarks/what_if.py --out FOLDER [--only NAME ...] [--turns 12] [--steps 24]
 """
@@ -53,7 +54,9 @@ MOST_PRICE_NS = 20_000
 def record(pair: Pair, which: int, args: argparse.Namespace, device: str) -> Analysis:
     """Record one step of a pair, made anew so that it also finds a shadow GPU."""
     folder = args.out / "recordings" / f"{pair.name}-{('before', 'after')[which]}"
-    with syncscope.record(folder, device=device, warmup=WARM_STEPS, detail="lines") as run:
+    with syncscope.record(
+        folder, device=device, shadow_gpu="T4", warmup=WARM_STEPS, detail="lines"
+    ) as run:
         step = pair.make(device == "shadow")[which]
         for _ in range(WARM_STEPS + args.steps):
             step()

@@ -14,9 +14,9 @@ from syncscope.analysis.replay import Outcome, Program
 from syncscope.analysis.replay_work import COPIES
 from syncscope.analysis.windows import int64
 
-PINNED_RATES = {"B200": 54e9, "H200": 54e9, "H100": 54e9, "GH200": 300e9}
+PINNED_RATES = {"B200": 54e9, "H200": 54e9, "H100": 54e9, "T4": 12e9, "V100": 12e9}
 """Bytes/s of a pinned copy where the recording has none to measure, by part of the GPU's
-name: 85 % of the raw rate of PCIe 5.0 x16, of NVLink-C2C less (NVIDIA's datasheets)."""
+name: 85 % of the raw rate of PCIe 5.0 x16 or 3.0 x16 (NVIDIA's datasheets)."""
 
 USUAL_PINNED_RATE = 25e9
 """The same for PCIe 4.0 x16, which most other GPUs have."""

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.hooks import native_threads
-from syncscope.analysis.intervals import Bools, Ints
+from syncscope.analysis.intervals import Ints
 from syncscope.analysis.replay import Program
 from syncscope.analysis.replay_waits import inside_copies, waits_of
 from syncscope.analysis.replay_work import work_of
@@ -24,29 +24,20 @@ def program_of(
 ) -> Program | None:
     """The program with marks at the edges of `steps` and the end of the last window.
 
-    Takes both tables as recorded, in any order. What was launched in a window belongs to it,
-    even if it ran later. None where one of the tables has nothing in the windows: what the
-    host did between launches, or the devices, is not known then. Time between windows counts
-    as the host's own.
+    Takes both tables as recorded, in any order, with what they hold around the windows: the
+    host may have run ahead of the devices. None where one of them is empty: what the host did
+    between launches, or the devices, is not known then. Time between windows counts as the
+    host's own.
     """
-    runtime = runtime[_within(runtime, windows)].reset_index(drop=True)
-    launched = activity["correlation_id"].isin(runtime["correlation_id"]).to_numpy()
-    activity = activity[_within(activity, windows) | launched].reset_index(drop=True)
     if not len(activity) or not len(runtime):
         return None
+    activity, runtime = activity.reset_index(drop=True), runtime.reset_index(drop=True)
     lane = _lanes(runtime, manifest, main)
     copy_waits = inside_copies(runtime, activity)
     work = work_of(activity, runtime, lane, copy_waits)
     waits = waits_of(runtime, lane, work, copy_waits)
     edges = (int64(steps, "start_ns"), int64(steps, "end_ns"), windows[1][-1:])
     return Program(activity, runtime, work, waits, np.unique(np.concatenate(edges)))
-
-
-def _within(frame: pd.DataFrame, windows: tuple[Ints, Ints]) -> Bools:
-    """Which rows began in a window."""
-    starts = int64(frame, "start_ns")
-    window = np.searchsorted(windows[0], starts, side="right") - 1
-    return np.asarray((window >= 0) & (starts <= np.append(windows[1], 0)[window]))
 
 
 def _lanes(runtime: pd.DataFrame, manifest: Manifest, main: int) -> Ints:

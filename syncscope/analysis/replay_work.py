@@ -106,7 +106,11 @@ def work_of(activity: pd.DataFrame, runtime: pd.DataFrame, lane: Ints, copy_wait
 
 
 def _in_queues(activity: pd.DataFrame, runtime: pd.DataFrame, lane: Ints) -> _Queued:
-    """Activities by queue and start; where they overlap in a queue, the rest of the later."""
+    """Activities by queue and start; where they overlap in a queue, the rest of the later.
+
+    Where a launch was not recorded, it came before the next one of its queue, and before the
+    activity began: just then, if that was not queued behind another.
+    """
     streams = activity.groupby(["device", "stream"], sort=True)
     queue = np.asarray(streams.ngroup(), dtype=np.int64)
     order = np.lexsort((int64(activity, "end_ns"), int64(activity, "start_ns"), queue))
@@ -117,8 +121,11 @@ def _in_queues(activity: pd.DataFrame, runtime: pd.DataFrame, lane: Ints) -> _Qu
     start = np.maximum(start, before)
     call = _launches(int64(activity, "correlation_id")[order], runtime)
     found = call >= 0
-    launch, returned = start.copy(), start.copy()
+    launch = start.copy()
     launch[found] = int64(runtime, "start_ns")[call[found]]
+    later = (queue.max(initial=0) - queue)[::-1]
+    launch = np.where(found, launch, -running_max(-launch[::-1], later)[::-1])
+    returned = np.where(start - before > USUAL_NS, start, launch)
     returned[found] = int64(runtime, "end_ns")[call[found]]
     lanes = np.zeros(len(order), dtype=np.int64)
     lanes[found] = lane[call[found]]
