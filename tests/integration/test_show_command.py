@@ -1,0 +1,166 @@
+"""`syncscope show` in a subprocess: formats, filters, encodings, terminals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+CommandOf = Callable[[Sequence[str | Path]], list[str]]
+
+UPLOAD = Path(__file__).resolve().parents[1] / "data" / "h200" / "upload_bound"
+
+
+def sites_as_json(result: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
+    assert result.returncode == 0, result.stderr
+    sites: list[dict[str, object]] = json.loads(result.stdout)["sites"]
+    return sites
+
+
+def test_piped_text_is_plain_and_does_not_depend_on_a_terminal(syncscope_command: Run) -> None:
+    result = syncscope_command("show", UPLOAD)
+    assert result.returncode == 0
+    assert result.stderr == ""
+    assert "\x1b" not in result.stdout
+    narrow = syncscope_command("show", UPLOAD, env=os.environ | {"COLUMNS": "40"})
+    assert max(map(len, narrow.stdout.split("\n"))) < max(map(len, result.stdout.split("\n")))
+    assert syncscope_command("show", UPLOAD).stdout == result.stdout
+
+
+@pytest.mark.parametrize(
+    ("encoding", "format"),
+    [("ascii", "text"), ("cp1252", "text"), ("utf-8", "text"), ("ascii", "json"), ("ascii", "csv")],
+)
+def test_an_encoding_that_lacks_characters_does_no_harm(
+    syncscope_command: Run, encoding: str, format: str
+) -> None:
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "LC_ALL": "C"}
+    result = syncscope_command(
+        "show", UPLOAD, "--format", format, env=environment, encoding="utf-8", errors="replace"
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "to(device)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "coloured"),
+    [
+        ({"TERM": "xterm-256color"}, True),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
+)
+def test_colours_are_for_terminals_that_want_them(
+    command_of: CommandOf, settings: dict[str, str], coloured: bool
+) -> None:
+    ours, theirs = pty.openpty()
+    environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM", "COLUMNS")}
+    process = subprocess.Popen(
+        command_of(["show", UPLOAD]), env=environment | settings, stdout=theirs, stdin=theirs
+    )
+    os.close(theirs)
+    output = b""
+    while True:
+        try:
+            chunk = os.read(ours, 65_536)
+        except OSError:  # the other end is closed
+            break
+        if not chunk:
+            break
+        output += chunk
+    os.close(ours)
+    assert process.wait(timeout=120) == 0
+    assert b"clean = " in output
+    assert (b"\x1b[33m" in output or b"\x1b[1;33m" in output) == coloured
+
+
+def test_progress_is_shown_on_a_terminal_and_leaves_nothing(command_of: CommandOf) -> None:
+    ours, theirs = pty.openpty()
+    environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+    process = subprocess.Popen(
+        command_of(["show", UPLOAD, "--format", "csv"]),
+        env=environment | {"TERM": "xterm"},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    content, _ = process.communicate(timeout=120)
+    shown = os.read(ours, 65_536)
+    os.close(ours)
+    assert b"analysing" in shown
+    assert shown.rstrip().endswith(b"\x1b[2K")  # the line is erased
+    assert content.startswith(b"id,verdict,")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--owner", "me"], "user, library, torch"),
+        (["--cause", "magic"], "scalar_readback"),
+        (["--format", "xml"], "text, json, csv"),
+    ],
+)
+def test_an_unknown_value_is_told_the_choices_in_one_line(
+    syncscope_command: Run, arguments: list[str], named: str
+) -> None:
+    result = syncscope_command("show", UPLOAD, *arguments)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    [line] = result.stderr.splitlines()
+    assert line.startswith(f"syncscope: {arguments[0]} cannot be {arguments[1]!r}; choose one of: ")
+    assert named in line
+
+
+def test_filters_choose_among_the_sites_in_every_format(syncscope_command: Run) -> None:
+    every = sites_as_json(syncscope_command("show", UPLOAD, "--format", "json"))
+    torch = [site["id"] for site in every if site["owner"] == "torch"]
+    assert torch
+    assert len(torch) < len(every)
+    options = ["--owner", "torch"]
+    chosen = sites_as_json(syncscope_command("show", UPLOAD, "--format", "json", *options))
+    assert [site["id"] for site in chosen] == torch
+    table = syncscope_command("show", UPLOAD, "--format", "csv", *options).stdout
+    assert {row["id"] for row in csv.DictReader(io.StringIO(table))} == set(torch)
+    text = syncscope_command("show", UPLOAD, *options, "--all").stdout
+    assert text.count(" in train") == len([site for site in chosen if site["function"] == "train"])
+
+
+def test_a_cause_may_be_written_as_it_is_shown(syncscope_command: Run) -> None:
+    result = syncscope_command("show", UPLOAD, "--cause", "pageable batch", "--file", "*bound.py")
+    assert "frames[step % len(frames)].to(device)" in result.stdout
+    assert "clip_grad_norm_" not in result.stdout.partition(" 1. ")[2]
+
+
+def test_top_and_all(syncscope_command: Run) -> None:
+    one = syncscope_command("show", UPLOAD, "--top", "1").stdout
+    assert " 1. " in one
+    assert " 2. " not in one
+    assert "not shown" in one
+    every = syncscope_command("show", UPLOAD, "--all").stdout
+    assert "not shown" not in every
+    assert "Not flagged" not in every
+
+
+def test_help_names_the_exit_codes(syncscope_command: Run) -> None:
+    text = " ".join(syncscope_command("--help").stdout.split())
+    assert "Exit codes: run ends with the program's own" in text
+
+
+def test_a_program_that_uses_no_gpu_is_told_so_at_once(
+    syncscope_command: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "cpu.py").write_text("import torch\ntorch.ones(3).sum().item()\n")
+    result = syncscope_command("run", "--device", "shadow", "-o", "rec", "cpu.py")
+    assert result.returncode == 0
+    assert "The program never used the GPU" in result.stderr
+    shown = syncscope_command("show", "rec").stdout
+    assert "The program never used the GPU" in shown
+    assert "Nothing worth fixing" not in shown
