@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from syncscope.cli.diff_command import diff
 from syncscope.cli.doctor_command import doctor
 from syncscope.cli.export_command import export
 from syncscope.cli.import_command import import_trace
@@ -27,7 +28,7 @@ app = typer.Typer(
     help="Find the lines of a PyTorch program that make the CPU wait for the GPU.",
     epilog="Exit codes: run ends with the program's own; else 0, 2 for a command that cannot be "
     "carried out as given, 3 for a recording that cannot be read, 1 for output that cannot be "
-    "written.",
+    "written, and from diff --fail where something got worse.",
 )
 
 
@@ -50,6 +51,7 @@ def _options(
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(show)
 app.command()(report)
+app.command()(diff)
 app.command()(export)
 app.command("import")(import_trace)
 app.command()(doctor)

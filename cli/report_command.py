@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from syncscope.cli.ranks import is_job, write_job_report
+
 
 def report(
     recording: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a recording.")],
@@ -18,6 +20,9 @@ def report(
     from syncscope.api import load
     from syncscope.cli.progress import progress
 
+    if is_job(recording):
+        typer.echo(write_job_report(recording, output))
+        return
     with progress("analysing") as done:
         run = load(recording, done)
         run.summary()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from syncscope.cli.choices import one_of
+from syncscope.cli.ranks import is_job, print_job
+from syncscope.errors import UsageError
 
 if TYPE_CHECKING:
     from syncscope.api import Run
@@ -40,6 +42,11 @@ def show(
     from syncscope.cli.output import write_stdout
 
     one_of("--format", format, FORMATS)
+    if is_job(recording):
+        if format == "csv" or top or owner or cause or file or everything:
+            raise UsageError(f"{recording} is a job: to choose places, name a rank in it")
+        print_job(recording, as_json=format == "json")
+        return
     only = _filter(owner, cause, file, top, flagged=format == "text" and not everything)
     run = _analysed(recording)
     if format == "json":

@@ -1,4 +1,4 @@
-"""A summary as JSON: the content of summary.json and of `show --format json`."""
+"""Records as JSON: summary.json, and what `--format json` prints of a run, a job or a diff."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ from typing import Any
 
 import msgspec
 
+from syncscope.analysis.diff import Diff
+from syncscope.analysis.job import Job
 from syncscope.records import Summary
 
 
 def summary_json(summary: Summary) -> bytes:
-    """UTF-8 JSON of schema 1, indented, ending in a newline.
+    """The content of summary.json, as `record_json` writes it."""
+    return record_json(summary)
+
+
+def record_json(record: Summary | Job | Diff) -> bytes:
+    """UTF-8 JSON, indented, ending in a newline.
 
     Keys keep the order of the records, `schema` first and free-form mappings sorted, so that
-    equal summaries give equal bytes. Undecodable bytes in arguments or file names (lone
+    equal records give equal bytes. Undecodable bytes in arguments or file names (lone
     surrogates in Python) are written as escapes. NaN becomes null.
     """
-    content: dict[str, Any] = msgspec.to_builtins(summary, order="deterministic")
+    content: dict[str, Any] = msgspec.to_builtins(record, order="deterministic")
     ordered = {"schema": content.pop("schema"), **content}
     try:
         text = msgspec.json.encode(ordered)

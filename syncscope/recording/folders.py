@@ -57,7 +57,7 @@ def recording_folder(
     that always ran together agree on that as well. A job that torchrun restarts goes on in
     a folder ending in `-restart-1`.
 
-    Raises UsageError if `chosen` is a recording.
+    Raises UsageError if a job is to be written into a recording.
     """
     rank, size = rank_and_size(environ)
     if size == 1:
@@ -70,16 +70,16 @@ def recording_folder(
     return Path(f"{chosen}{_restart(environ)}", f"rank-{rank}")
 
 
-def rank_folders(folder: Path) -> tuple[Path, ...]:
-    """The recordings of a job's ranks in their order; none if the folder is no job."""
+def rank_folders(folder: Path) -> dict[int, Path]:
+    """The recordings of a job's ranks by rank, rising; empty if the folder is no job."""
     if (folder / MANIFEST_NAME).exists() or not folder.is_dir():
-        return ()
+        return {}
     found = {}
     for path in folder.iterdir():
         match = _RANK_FOLDER.fullmatch(path.name)
         if match and (path / MANIFEST_NAME).is_file():
             found[int(match[1])] = path
-    return tuple(found[rank] for rank in sorted(found))
+    return dict(sorted(found.items()))
 
 
 def _first_unused(job: Path, rank: int) -> Path:
