@@ -68,7 +68,7 @@ def _record_cell(shell: InteractiveShell, line: str, cell: str) -> None:
         options = RecordOptions(
             argv=(name,), device=chosen.device, warmup=chosen.warmup, steps=chosen.steps
         )
-        codes = _compiled(shell, cell, name)
+        codes = _compiled(shell, line, cell, name)
         recorder = open_recorder(recording_folder("notebook", chosen.output), options)
     except SyncscopeError as error:
         raise UsageError(f"%%syncscope: {error}") from None
@@ -86,9 +86,12 @@ def _record_cell(shell: InteractiveShell, line: str, cell: str) -> None:
         _show(Run(recorder.folder))
 
 
-def _compiled(shell: InteractiveShell, cell: str, name: str) -> list[CodeType]:
-    """The statements of a cell, and the last expression by itself, which is to be displayed."""
-    source = shell.transform_cell(cell)
+def _compiled(shell: InteractiveShell, line: str, cell: str, name: str) -> list[CodeType]:
+    """The statements of a cell, and the last expression by itself, which is to be displayed.
+
+    Lines count from the one with the magic, as the reader sees the cell.
+    """
+    source = f"# %%syncscope {line}\n{shell.transform_cell(cell)}"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     tree = shell.transform_ast(ast.parse(source, name))
     shown = tree.body[-1:] if tree.body and isinstance(tree.body[-1], ast.Expr) else []
