@@ -170,6 +170,16 @@ class _WatchingMode(TorchDispatchMode):
 
     supports_higher_order_operators = True
 
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """True: else a function that is compiled in a detail step would stay uncompiled."""
+        return True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """The same question, as newer releases of torch ask it."""
+        return True
+
     def __init__(self, operators: Operators) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators = operators

@@ -1,0 +1,43 @@
+"""The promises of capture on a real GPU: each program and each stress in a process of its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = re.findall(
+    r"^def (\w+)\(folder: Path\) -> object:$", (HERE / "programs.py").read_text(), re.MULTILINE
+)
+STRESSES = (
+    ("threads", "--seconds", "60"),
+    ("cycles", "--count", "100"),
+    ("windows", "--count", "10000"),
+    ("printing",),
+)
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+]
+
+
+def run(*command: str) -> None:
+    result = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=280)
+    assert result.returncode == 0, result.stdout + result.stderr
+    print(result.stdout)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_is_recorded_as_promised(name: str, tmp_path: Path) -> None:
+    run(str(HERE / "programs.py"), name, str(tmp_path / "run"))
+
+
+@pytest.mark.parametrize("stress", STRESSES, ids=lambda stress: stress[0])
+def test_a_recording_stands_stress(stress: tuple[str, ...]) -> None:
+    run(str(HERE / "stress.py"), *stress)
