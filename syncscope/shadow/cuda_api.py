@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.cuda.nccl
 import torch.cuda.nvtx
+import torch.cuda.tunable
 
 from syncscope.shadow import cuda_graphs, cuda_memory, cuda_streams
 from syncscope.shadow.cuda_memory import MemoryApi
@@ -259,9 +260,12 @@ def _dtypes(capability: tuple[int, int]) -> set[torch.dtype]:
 def _install_drivers(api: CudaApi, memory: MemoryApi, patches: FunctionPatches) -> None:
     """What programs reach below `torch.cuda`: the runtime, NCCL, and PyTorch's own bindings."""
     runtime = Runtime(memory)
-    patches.put_function(torch.cuda, "cudart", lambda: runtime)
-    patches.put_function(torch.cuda, "check_error", _check_error)
+    patches.put(torch.cuda, "_cudart", runtime)
+    patches.put(torch.cuda, "has_half", True)
+    patches.put(torch.cuda, "has_magma", True)
     patches.put_function(torch.cuda.nccl, "version", lambda: NCCL_VERSION)
+    for name in ("is_enabled", "tuning_is_enabled"):
+        patches.put_function(torch.cuda.tunable, name, lambda: False)
     bindings: dict[str, Callable[..., Any]] = {
         "getCurrentRawStream": lambda device: api.current_stream(device).cuda_stream,
         "getDevice": lambda: api.machine.thread.device,
@@ -273,11 +277,22 @@ def _install_drivers(api: CudaApi, memory: MemoryApi, patches: FunctionPatches) 
         patches.put(torch._C, f"_cuda_{name}", function)
 
 
+class CudaErrorCode(int):
+    """`cudaError_t`."""
+
+    success = 0
+
+
 class Runtime:
     """`torch.cuda.cudart()`: the functions of CUDA's runtime that have a meaning here."""
 
+    cudaError = CudaErrorCode
+
     def __init__(self, memory: MemoryApi) -> None:
         self.cudaMemGetInfo = memory.mem_get_info
+
+    def cudaGetErrorString(self, error: int) -> str:
+        return f"CUDA error {int(error)}"
 
     def cudaProfilerStart(self) -> int:
         return 0
@@ -287,11 +302,6 @@ class Runtime:
 
     def __getattr__(self, name: str) -> Any:
         refuse(f"torch.cuda.cudart().{name} was used")
-
-
-def _check_error(res: int) -> None:
-    if res:
-        raise RuntimeError(f"CUDA error: {res}")
 
 
 def install(machine: Machine, patches: FunctionPatches) -> CudaApi:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
+import torch.cuda.nccl
+import torch.cuda.tunable
 import torch.export
 
 from syncscope.errors import ShadowUnsupportedError
@@ -26,6 +28,7 @@ def refuse(what: str) -> NoReturn:
 _NO_ANSWER = (
     "caching_allocator_alloc",
     "caching_allocator_delete",
+    "caching_allocator_enable",
     "change_current_allocator",
     "CUDAPluggableAllocator",
     "GreenContext",
@@ -66,6 +69,10 @@ def install(machine: Machine, patches: FunctionPatches) -> None:
     for name in _NO_ANSWER:
         if hasattr(torch.cuda, name):
             patches.put_function(torch.cuda, name, _refusing(f"torch.cuda.{name} was called"))
+    for module in (torch.cuda.nccl, torch.cuda.tunable):
+        for name in set(module.__all__) - {"is_enabled", "tuning_is_enabled"}:
+            what = f"{module.__name__}.{name} was called"
+            patches.put_function(module, name, _refusing(what))
     for name in ("export", "export_for_training", "draft_export"):
         if hasattr(torch.export, name):
             patches.put_function(torch.export, name, _refusing(f"torch.export.{name} was called"))
