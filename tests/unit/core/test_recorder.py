@@ -1,0 +1,219 @@
+"""The recorder on a real GPU, played by fakes: windows, detail steps, calibration, failures."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from syncscope.capture import gpu_activity, nvml
+from syncscope.context import CaptureContext
+from syncscope.options import RecordOptions
+from syncscope.recorder import Recorder
+from syncscope.recording.manifest import Manifest
+from syncscope.recording.reader import Recording
+from syncscope.recording.tables import RuntimeRow
+from syncscope.schedule import CALIBRATION_STEPS
+
+MODE = {"value": 0}
+
+
+class Activity:
+    """Plays torch.profiler: every window has one runtime call."""
+
+    name = "activity"
+    verdict = ("on", "")
+    lost = 0
+    log: list[str]
+    fails = ""
+
+    def __init__(self, context: CaptureContext, interrupted: Callable[[], None]) -> None:
+        self.context = context
+        self.running = False
+
+    def begin(self) -> int:
+        self.log.append("begin")
+        if self.fails == "begin":
+            raise RuntimeError("CUPTI is taken")
+        self.running = True
+        return self.context.now()
+
+    def end(self, *, exiting: bool) -> tuple[int, list[RuntimeRow]]:
+        self.log.append("end exiting" if exiting else "end")
+        self.running = False
+        if self.fails == "end":
+            raise OSError("disk full")
+        now = self.context.now()
+        return now, [RuntimeRow(0, now - 10, now, "cudaFree", "free", 1)]
+
+    def discard(self) -> None:
+        self.log.append("discard")
+        self.running = False
+
+    def abandon(self) -> None:
+        self.running = False
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Pretend that there is a GPU; gives what its profiler is asked to do."""
+    Activity.log, Activity.fails = [], ""
+    MODE["value"] = 0
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Played")
+    for name, fake in {
+        "_cuda_set_sync_debug_mode": lambda mode: MODE.update(value=mode),
+        "_cuda_get_sync_debug_mode": lambda: MODE["value"],
+    }.items():
+        monkeypatch.setattr(torch._C, name, fake, raising=False)
+    monkeypatch.setattr(gpu_activity, "GpuActivity", Activity)
+    monkeypatch.setattr(nvml.pynvml, "nvmlInit", lambda: None)
+    monkeypatch.setattr(nvml.pynvml, "nvmlShutdown", lambda: None)
+    monkeypatch.setattr(nvml.pynvml, "nvmlDeviceGetCount", lambda: 0)
+    return Activity.log
+
+
+@contextlib.contextmanager
+def recorded(folder: Path, **options: object) -> Iterator[Recorder]:
+    recorder = Recorder(folder, RecordOptions(device="cuda", **options))  # type: ignore[arg-type]
+    try:
+        recorder.start()
+        yield recorder
+    finally:
+        recorder.stop()
+
+
+def steps(recorder: Recorder, count: int) -> None:
+    for _ in range(count):
+        torch.ones(2).sum()
+        recorder.mark_step()
+
+
+def manifest_of(folder: Path) -> Manifest:
+    return Recording(folder).manifest
+
+
+def states(folder: Path) -> dict[str, str]:
+    return {c.name: c.state for c in manifest_of(folder).collectors}
+
+
+def test_one_window_from_start_to_end(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r") as recorder:
+        steps(recorder, 3)
+        assert MODE["value"] == 1
+    assert log == ["begin", "end"]
+    assert MODE["value"] == 0
+    assert len(manifest_of(tmp_path / "r").windows) == 1
+    assert states(tmp_path / "r") == {
+        "activity": "on", "explicit_waits": "on", "host_events": "on", "nvml": "on",
+        "operators": "off", "races": "on", "sampler": "on", "steps": "on",
+        "sync_warnings": "on", "transfers": "on",
+    }  # fmt: skip
+
+
+def test_windows_come_again_and_hold_the_marks_at_both_ends(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r", warmup=2, steps=2, every=5) as recorder:
+        steps(recorder, 10)
+    recording = Recording(tmp_path / "r")
+    marks = recording.table("steps")["time_ns"].tolist()
+    windows = [(w.start_ns, w.end_ns) for w in recording.manifest.windows]
+    assert log == ["begin", "end"] * 2
+    inside = [[i + 1 for i, mark in enumerate(marks) if a <= mark <= b] for a, b in windows]
+    assert inside == [[2, 3, 4], [7, 8, 9]]
+
+
+def test_detail_steps_end_before_the_window_begins(log: list[str], tmp_path: Path) -> None:
+    depths = []
+    with recorded(tmp_path / "r", warmup=4, steps=2) as recorder:
+        for _ in range(7):
+            depths.append(torch._C._len_torch_dispatch_stack())
+            steps(recorder, 1)
+    assert depths == [0, 0, 1, 1, 0, 0, 0]
+    manifest = manifest_of(tmp_path / "r")
+    ((detail,), (window,)) = manifest.details, manifest.windows
+    assert detail.end_ns <= window.start_ns
+
+
+def test_detail_ops_ends_with_the_recording(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r", detail="ops"):
+        assert torch._C._len_torch_dispatch_stack() == 1
+    assert torch._C._len_torch_dispatch_stack() == 0
+    assert len(manifest_of(tmp_path / "r").details) == 1
+
+
+def test_a_calibration_leaves_the_program_bare_in_between(log: list[str], tmp_path: Path) -> None:
+    item, bare = vars(torch.Tensor).get("item"), []
+    with recorded(tmp_path / "r", warmup=1, steps=2, calibrate=True) as recorder:
+        for _ in range(CALIBRATION_STEPS + 5):
+            bare.append(vars(torch.Tensor).get("item") is item)
+            steps(recorder, 1)
+    assert sum(bare) == 7 * 4
+    assert log == ["begin", "discard"] * 3 + ["begin", "end"]
+    overhead = manifest_of(tmp_path / "r").overhead
+    assert {"ratio_free", "ratio_full", "ratio_recovered", "ratio_full_high"} <= set(overhead)
+
+
+def test_a_calibration_that_is_cut_short_puts_everything_back(
+    log: list[str], tmp_path: Path
+) -> None:
+    with recorded(tmp_path / "r", calibrate=True) as recorder:
+        steps(recorder, 4 * 7 + 2)  # into the first full block
+    assert log == ["begin", "discard"]
+    assert manifest_of(tmp_path / "r").notes
+
+
+@pytest.mark.parametrize("when", ["begin", "end"])
+def test_activity_that_fails_is_noted_and_the_run_goes_on(
+    log: list[str], tmp_path: Path, when: str
+) -> None:
+    Activity.fails = when
+    with recorded(tmp_path / "r") as recorder:
+        steps(recorder, 2)
+    assert states(tmp_path / "r")["activity"] == "failed"
+    assert len(manifest_of(tmp_path / "r").windows) == 1
+    assert not [t for t in threading.enumerate() if t.name == "syncscope-sampler"]
+
+
+def test_what_was_asked_for_and_did_not_happen_is_noted(log: list[str], tmp_path: Path) -> None:
+    for name, options, words in (
+        ("a", {"steps": 9}, "9 steps were asked for; the program made 3"),
+        ("b", {"warmup": 9}, "before the first window"),
+        ("c", {"start_after_s": 1e6}, "no step ended after"),
+    ):
+        with recorded(tmp_path / name, **options) as recorder:
+            steps(recorder, 3)
+        (note,) = manifest_of(tmp_path / name).notes
+        assert words in note
+
+
+def test_start_after_counts_from_the_first_step_that_ends_late_enough(
+    log: list[str], tmp_path: Path
+) -> None:
+    with recorded(tmp_path / "r", start_after_s=100.0, warmup=1, steps=1) as recorder:
+        steps(recorder, 3)
+        assert log == []
+        recorder.context.origin_unix_ns -= 100 * 10**9
+        steps(recorder, 1)
+        assert log == []
+        steps(recorder, 1)
+        assert log == ["begin"]
+        steps(recorder, 1)
+    assert log == ["begin", "end"]
+
+
+def test_a_forked_child_lets_go(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r") as recorder:
+        child = os.fork()
+        if not child:
+            free = "item" not in vars(torch.Tensor) and MODE["value"] == 0
+            os._exit(0 if free else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        steps(recorder, 2)
+    assert log == ["begin", "end"]
+    assert manifest_of(tmp_path / "r").state == "complete"
