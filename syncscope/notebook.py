@@ -63,7 +63,7 @@ def _record_cell(shell: InteractiveShell, line: str, cell: str) -> None:
     """Run a cell under a recorder; what it raises passes through, after the result was shown."""
     __tracebackhide__ = True
     chosen = _parser().parse_args(shlex.split(line))
-    name = f"In[{shell.execution_count}]"
+    name = f"In[{shell.displayhook.prompt_count}]"  # execution_count may be the next one's
     try:
         options = RecordOptions(
             argv=(name,), device=chosen.device, warmup=chosen.warmup, steps=chosen.steps
