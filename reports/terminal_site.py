@@ -51,12 +51,16 @@ def _write_head(page: Page, number: int, row: SiteRow, figures: Figures) -> None
 
 
 def _costs(site: Site, figures: Figures) -> str:
-    blocked_ns, idle_ns = (
-        figures.per_span(total) for total in (site.blocked_ns, site.exposed_idle_ns)
+    blocked, idle = (
+        duration(figures.per_span(total)) for total in (site.blocked_ns, site.exposed_idle_ns)
     )
-    text = f"{_often(site, figures)}; {'per step' if figures.has_steps else 'in all'} "
-    text += f"the host waits {duration(blocked_ns)}"
-    return text + (f", the GPU idles {duration(idle_ns)} for it" if figures.has_activity else "")
+    span = "per step " if figures.has_steps else ""
+    text = f"{_often(site, figures)}; {span}the host waits {blocked}"
+    if not figures.has_activity:
+        return text
+    return f"{text}, the GPU " + (
+        f"idles {idle} for it" if site.exposed_idle_ns else "does not idle"
+    )
 
 
 def _often(site: Site, figures: Figures) -> str:

@@ -155,7 +155,7 @@ def _write_sites(page: Page, analysis: Analysis, figures: Figures, only: SiteFil
 def _why_none(every: Sequence[Site], only: SiteFilter) -> str:
     if only.words and any(site.flagged for site in every):
         return f"No flagged place for {visible(only.words, 200)}."
-    return "Nothing worth fixing: no line was flagged."
+    return "No line was flagged."
 
 
 def _left_out(matching: Sequence[Site], shown: Sequence[Site], only: SiteFilter) -> Iterator[str]:

@@ -163,4 +163,4 @@ def test_a_program_that_uses_no_gpu_is_told_so_at_once(
     assert "The program never used the GPU" in result.stderr
     shown = syncscope_command("show", "rec").stdout
     assert "The program never used the GPU" in shown
-    assert "Nothing worth fixing" not in shown
+    assert "No line was flagged" not in shown

@@ -108,7 +108,7 @@ def test_lines_to_fix_come_before_harmless_ones_with_more_idle_time(analyses):
 
 def test_nothing_flagged_is_said(analyses):
     text = render_text(analyses.make_analysis(analyses.make_summary()))
-    assert "Nothing worth fixing: no line was flagged." in text
+    assert "No line was flagged." in text
 
 
 def test_names_are_neither_markup_nor_terminal_commands(analyses):
@@ -218,7 +218,7 @@ def test_a_program_that_never_used_the_gpu_is_told_what_to_do(analyses):
     ):
         assert "The program never used the GPU: there was nothing to wait for." in text
         assert 'Move the model and its input to the device with .to("cuda").' in text
-        assert "Nothing worth fixing" not in text
+        assert "No line was flagged" not in text
 
 
 def test_collectors_that_a_shadow_gpu_stands_for_are_not_reported_missing(analyses):
@@ -233,3 +233,23 @@ def test_the_short_summary_passes_on_what_the_recording_notes(analyses):
     manifest = analyses.make_manifest(notes=("20 steps were asked for; 5 were made",))
     text = short(analyses.make_analysis(manifest=manifest), width=100)
     assert "20 steps were asked for; 5 were made" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "run", "expected"),
+    [
+        ({"per_step": 11.0, "count": 440}, {}, "11 times a step; per step the host waits"),
+        (
+            {"per_step": 1.0},
+            {},
+            "once a step; per step the host waits 2.2 ms, the GPU idles 3.1 ms",
+        ),
+        ({"per_step": 0.95, "count": 38}, {}, "38 times in all; per step the host waits"),
+        ({"count": 1}, {"steps": 1}, "1 time in all; the host waits 88 ms, the GPU idles 124 ms"),
+        ({"exposed_idle_ns": 0}, {}, "the host waits 2.2 ms, the GPU does not idle"),
+        ({}, {"gpu": ()}, "the host waits 2.2 ms\n"),
+    ],
+)
+def test_costs_are_told_per_step_only_where_steps_repeat_them(analyses, changes, run, expected):
+    summary = analyses.make_summary(analyses.make_site(**changes), **run)
+    assert expected in render_text(analyses.make_analysis(summary))
