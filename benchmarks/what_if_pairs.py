@@ -44,7 +44,7 @@ class Load:
     """A stretch of matrix products that keeps the GPU busy, in float32."""
 
     def __init__(self, tiny: bool, products: int) -> None:
-        width = 512 if tiny else 4096
+        width = 768 if tiny else 4096
         self.weight = torch.randn(width, width, device="cuda") / width**0.5
         self.value = torch.randn(width, width, device="cuda")
         self.products = products

@@ -25,7 +25,7 @@ from syncscope.analysis.replay_work import NEVER, Work
 CALL_NS = 10_000
 """What is left of a call that does not wait any more, at most."""
 
-_STRETCH, _WAIT, _MARK = range(3)
+_MARK, _STRETCH, _WAIT = range(3)
 
 _Nodes: TypeAlias = list[tuple[int, int]]
 _Places: TypeAlias = list[tuple[int, int, int, int, int]]
@@ -74,7 +74,7 @@ class Program:
         work, waits = self.work, self.waits
         order = np.argsort(work.launch_ns, kind="stable")
         reach = np.append(np.maximum.accumulate(work.end_ns[order]), NEVER)
-        place = np.searchsorted(work.launch_ns[order], self.marks, side="right") - 1
+        place = np.searchsorted(work.launch_ns[order], self.marks, side="left") - 1
         blocked = np.maximum(waits.end_ns - waits.start_ns - waits.fixed_ns, 0)
         return Outcome(np.maximum(self.marks, reach[place]), blocked)
 
@@ -132,10 +132,10 @@ class Program:
     def _listed(self) -> tuple[_Nodes, _Places, _Calls, list[list[int]]]:
         """What does not change from replay to replay, as lists: Python's fastest access."""
         work, waits, first = self.work, self.waits, self._first
-        counts = (len(first), len(waits.call), len(self.marks))
-        kind = np.repeat([_STRETCH, _WAIT, _MARK], counts)
+        counts = (len(self.marks), len(first), len(waits.call))
+        kind = np.repeat([_MARK, _STRETCH, _WAIT], counts)
         index = np.concatenate([np.arange(count) for count in counts])
-        time = np.concatenate((work.launch_ns[first], waits.start_ns, self.marks))
+        time = np.concatenate((self.marks, work.launch_ns[first], waits.start_ns))
         order = np.lexsort((index, kind, time))
 
         def stretch(activity: Ints) -> Ints:
@@ -162,7 +162,7 @@ def _stretches(work: Work, waits: Waits, marks: Ints) -> Ints:
     lane or another mark, ordered behind another queue, or behind something waited for."""
     if not len(work.queue):
         return np.empty(0, dtype=np.int64)
-    segment = np.searchsorted(marks, work.launch_ns, side="left")
+    segment = np.searchsorted(marks, work.launch_ns, side="right")
     for lane in np.unique(work.lane):
         mine = work.lane == lane
         own = waits.start_ns[waits.lane == lane]

@@ -144,9 +144,7 @@ def settled(ops: list[Op]) -> list[Op]:
     """Marks know all that was launched before them, in whatever order the ops were drawn."""
     times = simulate(ops)
     return [
-        replace(
-            op, before=tuple(n for n, at in times.launch.items() if at <= times.mark[op.number])
-        )
+        replace(op, before=tuple(n for n, at in times.launch.items() if at < times.mark[op.number]))
         if op.kind == "mark"
         else op
         for op in ops
