@@ -52,8 +52,7 @@ def export(
             sys.stdout.flush()
             sys.stdout.buffer.writelines(pieces)
             return
-        folder = recording.resolve()
-        target = Path(output) if output else folder.with_name(folder.name + SUFFIXES[to])
+        target = Path(output) if output else _beside(recording, SUFFIXES[to])
         _write(pieces, target)
     typer.echo(target)
 
@@ -72,6 +71,11 @@ def _pieces(analysis: Analysis, to: str) -> Iterator[bytes]:
         from syncscope.reports.sites import sorted_sites
 
         yield sites_csv(sorted_sites(analysis.summary.sites)).encode()
+
+
+def _beside(recording: Path, suffix: str) -> Path:
+    named = recording if recording.name not in ("", "..") else recording.resolve()
+    return named.with_name(named.name + suffix)
 
 
 def _write(pieces: Iterable[bytes], target: Path) -> None:

@@ -99,15 +99,15 @@ def _metadata(analysis: Analysis, tracks: Tracks) -> Iterator[Event]:
     """Names and order: the host first, in each process the tracks as they were numbered."""
     run = analysis.summary.run
     program = visible_path(run.argv[0], 120) if run.argv else "program"
-    names = {device.index: device_model(device.name) for device in analysis.manifest.devices}
+    models = {device.index: device_model(device.name) for device in analysis.manifest.devices}
     used = {process for process, _ in tracks.numbers} | {
         FIRST_GPU + int(device) for device in analysis.nvml["device"].unique()
     }
-    shadow = "shadow GPU (times are estimates)" if run.simulated else "GPU"
+    estimated = " (shadow: times are estimates)" if run.simulated else ""
     for process in sorted(used):
         device = process - FIRST_GPU
-        host = f"host: {program}"
-        name = host if process == HOST else f"{shadow} {device} {names.get(device, '')}".rstrip()
+        gpu = f"GPU {device} {models.get(device, '')}".rstrip() + estimated
+        name = f"host: {program}" if process == HOST else gpu
         yield _named("process_name", process, 0, {"name": name})
         yield _named("process_sort_index", process, 0, {"sort_index": process})
     for (process, name), number in tracks.numbers.items():

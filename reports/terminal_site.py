@@ -54,6 +54,8 @@ def _costs(site: Site, figures: Figures) -> str:
     blocked, idle = (
         duration(figures.per_span(total)) for total in (site.blocked_ns, site.exposed_idle_ns)
     )
+    if not site.blocked_ns:
+        return _often(site, figures)
     span = "per step " if figures.has_steps else ""
     text = f"{_often(site, figures)}; {span}the host waits {blocked}"
     if not figures.has_activity:

@@ -167,3 +167,14 @@ def test_the_same_analysis_gives_the_same_bytes_in_any_number_of_pieces(
     pieces = list(perfetto_json(analysis))
     assert len(pieces) > steps
     assert json.loads(b"".join(pieces)) == json.loads(whole)
+
+
+def test_a_simulated_gpu_says_so(analyses):
+    summary = analyses.make_summary(analyses.make_site(), simulated=True)
+    analysis = analyses.make_analysis(
+        summary, activity=[(0, 7, 0, 9, "kernel", "k", "", "", -1, 1)]
+    )
+    assert names_of(analysis, "process_name")[1] == (
+        "GPU 0 NVIDIA H200 (shadow: times are estimates)"
+    )
+    assert trace_of(analysis)["otherData"]["simulated"] is True

@@ -247,6 +247,7 @@ def test_the_short_summary_passes_on_what_the_recording_notes(analyses):
         ({"per_step": 0.95, "count": 38}, {}, "38 times in all; per step the host waits"),
         ({"count": 1}, {"steps": 1}, "1 time in all; the host waits 88 ms, the GPU idles 124 ms"),
         ({"exposed_idle_ns": 0}, {}, "the host waits 2.2 ms, the GPU does not idle"),
+        ({"blocked_ns": 0, "exposed_idle_ns": 0}, {}, "    once a step\n"),
         ({}, {"gpu": ()}, "the host waits 2.2 ms\n"),
     ],
 )
