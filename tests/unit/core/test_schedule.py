@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncscope.calibration import Calibration
@@ -50,6 +50,7 @@ def test_a_calibration_comes_between_warmup_and_window() -> None:
     assert phases(4 + CALIBRATION_STEPS, warmup=2, calibrate=True) == expected
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(
     warmup=st.integers(0, 20),
     steps=st.integers(1, 10),
