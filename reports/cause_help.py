@@ -49,6 +49,15 @@ CAUSE_HELP: dict[str, CauseHelp] = {
         "GPU values are formatted",
         "Turning a tensor on the GPU into text reads its elements back, one wait each.",
     ),
+    "checkpoint": CauseHelp(
+        "State saved from the GPU",
+        "Saving copies each tensor to the host, one wait for each.",
+    ),
+    "graph_break": CauseHelp(
+        "Compiled graph broken by a readback",
+        "torch.compile ends its graph where the host needs a value of the GPU, and the host waits "
+        "there.",
+    ),
     "linalg_info": CauseHelp(
         "A linear algebra function checks its result",
         "The function reads an info code back to the host in order to raise an error.",

@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 from functools import cached_property
 
+from syncscope.analysis.bindings import resolved
 from syncscope.analysis.sites import Group
 from syncscope.analysis.stacks import Frame, Place
 from syncscope.analysis.syntax import Expression, last_name, words
@@ -70,27 +71,64 @@ class Finding:
         """Whether the expression is what an if, a while, an assert or a bool() decides on."""
         statement = self.expression.statement
         test = getattr(statement, "test", None)
-        spot = self.expression.around[0] if self.expression.around else self.expression.node
-        whole = isinstance(self.expression.node, ast.stmt)
+        spot = self.expression.node
+        whole = isinstance(spot, ast.stmt)
         return test is not None and (whole or any(node is spot for node in ast.walk(test)))
 
     @property
-    def receiver(self) -> ast.expr | None:
+    def moved(self) -> ast.expr | None:
         """`x` of `x.to(...)`."""
         call = self.expression.call
         return call.func.value if call and isinstance(call.func, ast.Attribute) else None
 
     @property
     def factory(self) -> ast.Call | None:
-        """The call that makes the tensor which the line moves: `torch.rand(4)` in
+        """The call in the line that makes the tensor which the line moves: `torch.rand(4)` in
         `torch.rand(4).to(device)`."""
-        receiver = self.receiver
-        made_here = isinstance(receiver, ast.Call) and last_name(receiver.func) in FACTORIES
-        return receiver if made_here and isinstance(receiver, ast.Call) else None
+        return factory_in(self.moved) if self.moved is not None else None
+
+    @property
+    def made_by(self) -> ast.Call | None:
+        """The call that makes what the line moves, there or where its name gets its value."""
+        if self.moved is None or self.factory is not None:
+            return self.factory
+        return factory_in(resolved(self.expression.source, self.moved))
 
 
 FACTORIES = words(
-    "arange bartlett_window blackman_window empty eye from_numpy full hamming_window hann_window "
-    "linspace logspace ones rand randint randn randperm tensor tril_indices triu_indices "
-    "zeros"
+    "arange bartlett_window blackman_window empty empty_like eye from_numpy full full_like "
+    "hamming_window hann_window linspace logspace ones ones_like rand rand_like randint "
+    "randint_like randn randn_like randperm tensor tril_indices triu_indices zeros zeros_like"
 )
+"""Functions of torch that make a tensor on the host unless told otherwise."""
+
+_SHAPING = words(
+    "bfloat16 bool clone contiguous double flatten float half int long permute repeat reshape "
+    "squeeze t transpose tril triu unsqueeze view view_as"
+)
+"""Methods of equal results on every device, which return a dense tensor."""
+
+
+def factory_in(node: ast.expr) -> ast.Call | None:
+    """The factory call that `torch.ones(3, 3).triu()[None]` begins with, if it is one."""
+    while True:
+        if isinstance(node, ast.Call):
+            if last_name(node.func) in FACTORIES:
+                return node
+            if not isinstance(node.func, ast.Attribute) or node.func.attr not in _SHAPING:
+                return None
+            node = node.func.value
+        elif isinstance(node, ast.Subscript) and _adds_dimensions(node.slice):
+            node = node.value
+        else:
+            return None
+
+
+def _adds_dimensions(index: ast.expr) -> bool:
+    """Whether an index consists of None and whole slices."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return all(
+        (isinstance(part, ast.Constant) and part.value is None)
+        or (isinstance(part, ast.Slice) and not (part.lower or part.upper or part.step))
+        for part in parts
+    )

@@ -13,6 +13,7 @@ from syncscope.analysis.causes import diagnose
 from syncscope.analysis.findings import Finding
 from syncscope.analysis.gaps import busy_ns, stream_summaries
 from syncscope.analysis.intervals import Ints, covered, innermost
+from syncscope.analysis.origins import origin_of
 from syncscope.analysis.replay_forecast import Forecast
 from syncscope.analysis.sites import Group
 from syncscope.analysis.stacks import Stacks
@@ -44,6 +45,7 @@ class Diagnosis(NamedTuple):
     group: Group
     cause: str
     advice: Advice
+    origin: Origin | None
 
 
 def run_summary(
@@ -164,7 +166,7 @@ def allowed_reasons(calls: pd.DataFrame, host: pd.DataFrame, main: int) -> dict[
 def diagnosed(groups: list[Group], sources: Sources) -> list[Diagnosis]:
     """Each site with its cause and the advice for it."""
     findings = [Finding(group, sources.expression(group.place.frame)) for group in groups]
-    return [Diagnosis(finding.group, *diagnose(finding)) for finding in findings]
+    return [Diagnosis(each.group, *diagnose(each), origin_of(each)) for each in findings]
 
 
 def site_records(diagnoses: list[Diagnosis], costs: Costs, run: RunSummary) -> tuple[Site, ...]:
@@ -219,25 +221,9 @@ def _site(told: Diagnosis, costs: Costs, run: RunSummary) -> Site:
         advice=told.advice,
         sampled=group.sampled,
         stack=tuple(StackFrame(f.file, f.line, f.function) for f in group.place.stack),
-        origin=_origin(group),
+        origin=told.origin,
         moves_to=costs.forecast.moves_to.get(group.id),
         reason=reason or "",
-    )
-
-
-def _origin(group: Group) -> Origin | None:
-    """Where the host created what is moved, if that is another line."""
-    frame = group.origin.frame
-    if not group.origin.known or group.direction != "h2d" or frame.id == group.place.frame.id:
-        return None
-    return Origin(
-        file=frame.file,
-        line=frame.line,
-        end_line=frame.end_line,
-        column=frame.column,
-        end_column=frame.end_column,
-        function=frame.function,
-        expression=frame.expression,
     )
 
 
