@@ -40,7 +40,7 @@ def normalised(expression: str) -> str:
 
     What does not parse keeps its words, with one space between them.
     """
-    node = parse(expression)
+    node = parse(expression) or parse(f"{expression}: pass")  # the head of a with statement
     if node is None:
         return " ".join(expression.split())
     try:
