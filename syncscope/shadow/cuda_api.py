@@ -246,8 +246,13 @@ def _install_accelerator(api: CudaApi, memory: MemoryApi, patches: FunctionPatch
     }
     for name, function in functions.items():
         if hasattr(torch._C, f"_accelerator_{name}"):
-            patches.put(torch._C, f"_accelerator_{name}", function)
+            patches.put(torch._C, f"_accelerator_{name}", _alone(function))
     patches.put_function(torch.accelerator, "is_available", lambda: True)
+
+
+def _alone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is equal to no other: dynamo's tables have one rule for each."""
+    return lambda *args, **kwargs: function(*args, **kwargs)
 
 
 def _dtypes(capability: tuple[int, int]) -> set[torch.dtype]:
@@ -274,7 +279,7 @@ def _install_drivers(api: CudaApi, memory: MemoryApi, patches: FunctionPatches) 
         "synchronize": api.synchronize,
     }
     for name, function in bindings.items():
-        patches.put(torch._C, f"_cuda_{name}", function)
+        patches.put(torch._C, f"_cuda_{name}", _alone(function))
 
 
 class CudaErrorCode(int):

@@ -16,8 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from syncscope.shadow.marks import gpu_of
 from syncscope.shadow.operators import Operators, claim, tensors_in
 
+_tensor: Any = torch.tensor
 _EMPTY: dict[str, Any] = {}
 _EXPLICIT: Any = torch._C.DispatchKey.CompositeExplicitAutograd
+_NOT_A_TENSOR = "Expected a value of type 'Tensor'"
 _KERNELS_IN_CPP = ("aten", "c10d", "profiler")
 
 
@@ -29,6 +31,22 @@ def takes_apart(types: tuple[type, ...]) -> bool:
     """
     disabled = torch._C._disabled_torch_dispatch_impl
     return any(getattr(kind, "__torch_dispatch__", disabled) is not disabled for kind in types)
+
+
+def with_tensors(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Numbers where an operator takes nothing but tensors: constants of TorchScript.
+
+    They are tensors that count as numbers, and dispatch modes get them as numbers.
+    """
+    return tuple(
+        _tensor(value) if isinstance(value, (int, float, complex)) and is_tensor else value
+        for value, is_tensor in zip(args, _tensor_positions(func), strict=False)
+    )
+
+
+@functools.cache
+def _tensor_positions(func: Any) -> tuple[bool, ...]:
+    return tuple(str(argument.type) == "Tensor" for argument in func._schema.arguments)
 
 
 class ShadowDispatchMode(TorchDispatchMode):
@@ -51,7 +69,12 @@ class ShadowDispatchMode(TorchDispatchMode):
         handler = self.handlers.get(func)
         if handler is None:
             handler = self._add(func)
-        return handler(args, kwargs or _EMPTY)
+        try:
+            return handler(args, kwargs or _EMPTY)
+        except RuntimeError as error:
+            if _NOT_A_TENSOR not in str(error):
+                raise
+        return handler(with_tensors(func, args), kwargs or _EMPTY)
 
     def _add(self, func: Any) -> Any:
         if not isinstance(func, torch._ops.OpOverload):

@@ -116,7 +116,7 @@ def test_operators_written_in_python_are_looked_into(session: Any) -> None:
 
 
 def test_exporting_a_program_is_refused_in_one_line(session: Any) -> None:
-    with pytest.raises(ShadowUnsupportedError, match="torch.export.export"):
+    with pytest.raises(ShadowUnsupportedError, match=r"torch\.export\.export"):
         torch.export.export(nn.Linear(1, 1).cuda(), (torch.ones(1, 1, device="cuda"),))
 
 
