@@ -20,7 +20,6 @@ from syncscope.records import Site
 from syncscope.reports.cause_help import help_for
 from syncscope.reports.caveats import caveats_of
 from syncscope.reports.figures import Figures, figures_of
-from syncscope.reports.fixes import Region, rewritten_region
 from syncscope.reports.sites import MAX_STACK_LINES, gain_of, sorted_sites
 from syncscope.reports.visible_text import one_line, visible, visible_block
 from syncscope.version import __version__
@@ -38,8 +37,7 @@ LEVELS = {"unsafe": "error", "fix": "warning"}
 def sarif_json(analysis: Analysis) -> bytes:
     """One result for each site that is flagged or allowed; the latter are suppressed.
 
-    UTF-8, indented. Equal analyses give equal bytes. Costs parsing the sources that have a
-    rewrite.
+    UTF-8, indented. Equal analyses give equal bytes.
     """
     chosen = [
         site
@@ -115,8 +113,8 @@ def _results(sites: list[Site], rules: list[str], analysis: Analysis) -> Iterato
             result["relatedLocations"] = related
         if site.stack:
             result["codeFlows"] = [{"threadFlows": [{"locations": _flow(site, files)}]}]
-        if region := rewritten_region(analysis.sources.get(site.file, ""), site):
-            result["fixes"] = [_fix(site, region, files)]
+        if site.advice.edits:
+            result["fixes"] = [_fix(site, files)]
         if site.verdict == "allowed":
             result["suppressions"] = [
                 {"kind": "inSource", "justification": visible(site.reason, 400)}
@@ -219,21 +217,24 @@ def _flow(site: Site, own: frozenset[str]) -> list[Node]:
     ]
 
 
-def _fix(site: Site, region: Region, own: frozenset[str]) -> Node:
-    deleted = {
-        "startLine": region.line,
-        "startColumn": region.column,
-        "endLine": region.end_line,
-        "endColumn": region.end_column,
-    }
-    inserted = {"text": site.advice.rewrite}
-    change = {
-        "artifactLocation": _artifact(site.file, own),
-        "replacements": [{"deletedRegion": deleted, "insertedContent": inserted}],
-    }
+def _fix(site: Site, own: frozenset[str]) -> Node:
+    """All edits of the advice together; one that inserts deletes a region without length."""
+    changes: dict[str, list[Node]] = {}
+    for edit in site.advice.edits:
+        deleted = {
+            "startLine": edit.line,
+            "startColumn": edit.column,
+            "endLine": edit.end_line,
+            "endColumn": edit.end_column,
+        }
+        replacement = {"deletedRegion": deleted, "insertedContent": {"text": edit.code}}
+        changes.setdefault(edit.file, []).append(replacement)
     return {
         "description": {"text": _plain(visible(site.advice.title, 300))},
-        "artifactChanges": [change],
+        "artifactChanges": [
+            {"artifactLocation": _artifact(file, own), "replacements": replacements}
+            for file, replacements in changes.items()
+        ],
     }
 
 

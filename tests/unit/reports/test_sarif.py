@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from syncscope.analysis.causes import CAUSES
-from syncscope.records import Advice, Origin, StackFrame
+from syncscope.records import Advice, Edit, Origin, StackFrame
 from syncscope.reports.cause_help import CAUSE_HELP, help_for
 from syncscope.reports.sarif import fingerprints, sarif_json
 
@@ -133,15 +133,24 @@ def test_an_allowed_site_is_suppressed_with_its_reason(analyses):
     assert suppression == {"kind": "inSource", "justification": "once an epoch"}
 
 
-def test_a_rewrite_is_a_fix_that_replaces_the_expression(analyses):
-    site = analyses.make_site(advice=Advice("Read later", "", "loss.detach()"))
+def test_the_edits_of_an_advice_are_one_fix(analyses):
+    edits = (
+        Edit("train.py", 20, 20, 20, 31, "loss.detach()"),
+        Edit("train.py", 22, 1, 22, 1, "x = 1\n"),
+        Edit("data.py", 3, 1, 3, 9, "load(pin_memory=True)"),
+    )
+    site = analyses.make_site(advice=Advice("Read later", "", "shown only", edits))
     [fix] = result_of(analyses, site)["fixes"]
-    [replacement] = fix["artifactChanges"][0]["replacements"]
-    assert replacement["insertedContent"]["text"] == "loss.detach()"
-    assert replacement["deletedRegion"] == {
+    here, there = fix["artifactChanges"]
+    assert here["artifactLocation"] == {"uri": "train.py", "uriBaseId": "SRCROOT"}
+    assert there["artifactLocation"]["uri"] == "data.py"
+    replaced, inserted = here["replacements"]
+    assert replaced["insertedContent"]["text"] == "loss.detach()"
+    assert replaced["deletedRegion"] == {
         "startLine": 20, "startColumn": 20, "endLine": 20, "endColumn": 31,
     }  # fmt: skip
-    assert "fixes" not in result_of(analyses, site, sources={})
+    assert inserted["deletedRegion"]["endColumn"] == inserted["deletedRegion"]["startColumn"]
+    assert "fixes" not in result_of(analyses, analyses.make_site())
 
 
 def test_fingerprints_stay_when_lines_move_and_tell_equal_lines_apart(analyses):
