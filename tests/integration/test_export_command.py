@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import gzip
 import json
@@ -9,9 +10,11 @@ import resource
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import jsonschema
 import pandas as pd
@@ -19,6 +22,7 @@ import pytest
 
 from syncscope.api import load
 from syncscope.reports.perfetto import perfetto_json
+from syncscope.reports.sarif import sarif_json
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -142,3 +146,31 @@ def test_a_million_activities_are_written_in_little_time_and_memory() -> None:
     assert written > 100_000_000
     assert spent_s < 3 * plain_s
     assert grown_kib < 300 * 1024
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
+def test_every_fix_of_an_h200_recording_applies_to_its_source(path: Path) -> None:
+    analysis = load(path).analysis
+    log = json.loads(sarif_json(analysis))
+    jsonschema.Draft4Validator(SARIF).validate(log)
+    for result in log["runs"][0]["results"]:
+        for change in (c for fix in result.get("fixes", []) for c in fix["artifactChanges"]):
+            source = analysis.sources[unquote(change["artifactLocation"]["uri"])]
+            changed = source
+            for start, end, text in sorted(replacements(source, change), reverse=True):
+                changed = changed[:start] + text + changed[end:]
+            assert changed != source
+            ast.parse(changed)
+
+
+def replacements(source: str, change: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
+    """Offsets and new text of each replacement, as a viewer would work them out."""
+    lines = source.split("\n")
+    starts = [sum(len(line) + 1 for line in lines[:number]) for number in range(len(lines))]
+    for replacement in change["replacements"]:
+        region = replacement["deletedRegion"]
+        yield (
+            starts[region["startLine"] - 1] + region["startColumn"] - 1,
+            starts[region["endLine"] - 1] + region["endColumn"] - 1,
+            replacement["insertedContent"]["text"],
+        )
