@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from syncscope.analysis.diff import CodeChange, CodeCost, Diff, DiffSide
+from syncscope.analysis.diff import HOST_DRIFT, CodeChange, CodeCost, Diff, DiffSide
 from syncscope.analysis.spread import Change, Spread
 from syncscope.analysis.steps import MIN_STEPS
 from syncscope.reports.recorded import device_model
@@ -22,8 +22,9 @@ _NOTES = {
     ),
     "devices": "The GPUs differ: times compare the machines as well as the programs.",
     "two_runs": (
-        "Intervals show how steps differ within a run. Two runs of the same program may differ "
-        "by more (host time drifts): repeat both in turn before you trust a small change."
+        "Two runs of the same program differ by more than their steps do, because host time "
+        f"drifts: {percent(HOST_DRIFT)} of the time in which the GPU is idle counts as noise. "
+        "Repeat both in turn to see smaller changes."
     ),
     "torch": "The versions of torch differ.",
     "ranks": "The number of ranks differs; figures are per step of a rank.",

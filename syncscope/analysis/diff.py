@@ -18,12 +18,18 @@ from syncscope.records import Site
 
 DIFF_SCHEMA = 1
 
-REAL_NOISE, SIMULATED_NOISE = 0.05, 0.01
-"""Changes below this part of a step are noise, however little the steps of a run differ.
+HOST_DRIFT = 0.2
+"""Between two runs on a real machine host time may differ by this part with nothing changed.
 
-Between two runs of the same program on a real machine host time drifts by more than it does
-within one; the simulated clock does not drift.
+So much was seen within a minute on the machines on which syncscope was measured, while the steps
+of either run differed by far less.
 """
+
+GPU_DRIFT = 0.02
+"""The same for the time in which the GPU is busy: its clock changes with its temperature."""
+
+SIMULATED_NOISE = 0.01
+"""Simulated clocks do not drift; a change below this part of a step is not worth a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +111,12 @@ def diff_of(
     """
     sides = [_side(ranks, name) for ranks, name in zip((old, new), names, strict=True)]
     comparable = sides[0].simulated == sides[1].simulated
-    noise = SIMULATED_NOISE if sides[0].simulated else REAL_NOISE
     step, idle, blocked = (
         (spread_of(_steady(old, column)), spread_of(_steady(new, column)))
         for column in ("length_ns", "idle_ns", "blocked_ns")
     )
-    rule = _Rule(noise * step[0].median, FIX_FRACTION * step[0].median, comparable)
     measured = all(side.has_activity for side in sides)
+    rule = _rule(sides[0], step[0], idle if measured else step, comparable=comparable)
     step_change = rule.change(*step)
     idle_change = rule.change(*idle) if measured else None
     code = _code(old, new, rule)
@@ -122,7 +127,7 @@ def diff_of(
         notes=tuple(_notes(*sides)),
         step=step_change,
         idle=idle_change,
-        blocked=change_of(blocked[0], blocked[1], noise * blocked[0].median, comparable=comparable),
+        blocked=rule.host_change(*blocked),
         code=code,
         worse="worse" in outcomes or any(change.worse for change in code),
     )
@@ -130,20 +135,24 @@ def diff_of(
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What counts as a change of a time: more than noise, and for a site more than `least`."""
+    """What counts as a change: of a step, of a time of the host, of what a site costs."""
 
     noise_ns: float
+    drift: float
     least_ns: float
     comparable: bool
 
     def change(self, old: Spread, new: Spread) -> Change:
         return change_of(old, new, self.noise_ns, comparable=self.comparable)
 
+    def host_change(self, old: Spread, new: Spread) -> Change:
+        return change_of(old, new, self.drift * old.median, comparable=self.comparable)
+
     def status(self, old: CodeCost, new: CodeCost, counts: tuple[Spread, Spread]) -> str:
         """Of code that is on both sides: whether it is a problem, what it costs, how often."""
         if old.flagged != new.flagged:
             return "grown" if new.flagged else "shrunk"
-        waits = change_of(old.blocked, new.blocked, 0.0, comparable=self.comparable).outcome
+        waits = self.host_change(old.blocked, new.blocked).outcome
         saved = new.savings_ns - old.savings_ns
         if waits == "worse" and saved > self.least_ns:
             return "grown"
@@ -152,6 +161,16 @@ class _Rule:
         if counts[0].high < counts[1].low:
             return "grown"
         return "shrunk" if counts[1].high < counts[0].low else "same"
+
+
+def _rule(side: DiffSide, step: Spread, idle: tuple[Spread, Spread], *, comparable: bool) -> _Rule:
+    """The host sets the pace while the GPU is idle: that part of a step drifts with host time."""
+    least_ns = FIX_FRACTION * step.median
+    if side.simulated:
+        return _Rule(SIMULATED_NOISE * step.median, SIMULATED_NOISE, least_ns, comparable)
+    host_ns = max(spread.median for spread in idle)
+    noise_ns = HOST_DRIFT * host_ns + GPU_DRIFT * step.median
+    return _Rule(noise_ns, HOST_DRIFT, least_ns, comparable)
 
 
 def _side(ranks: Sequence[Analysis], name: str) -> DiffSide:

@@ -80,6 +80,33 @@ def test_longer_steps_are_worse_and_shorter_ones_better(compare: Callable[..., D
     assert (back.step.outcome, back.worse) == ("better", False)
 
 
+def test_what_the_host_drifts_by_between_runs_is_noise(compare: Callable[..., Diff]) -> None:
+    # The GPU is idle for 98 of 100 ms or more: a fifth of that, and 2 %, is noise.
+    outcomes = [
+        compare({"lengths": [100] * 8}, {"lengths": [length] * 8}).step.outcome
+        for length in (85, 115, 130)
+    ]
+    assert outcomes == ["noise", "noise", "worse"]
+
+
+def test_steps_of_a_busy_gpu_and_of_a_shadow_gpu_do_not_drift(
+    builders: Callable[[], Any],
+) -> None:
+    def busy(length: int, **changes: Any) -> list[Analysis]:
+        builder = builders()
+        builder.window(0, 8 * length * MS)
+        for step in range(8):
+            begin = step * length * MS
+            builder.kernel(begin, begin + 1_000, begin + length * MS)
+            builder.mark(begin + length * MS)
+        return [analyze(builder.build(**changes))]
+
+    assert diff_of(busy(100), busy(105)).step.outcome == "worse"
+    assert diff_of(busy(100), busy(101)).step.outcome == "noise"
+    simulated = {"simulated": True}
+    assert diff_of(busy(100, **simulated), busy(102, **simulated)).step.outcome == "worse"
+
+
 def test_steps_that_scatter_as_much_as_they_changed_are_noise(
     compare: Callable[..., Diff],
 ) -> None:
@@ -210,7 +237,8 @@ def test_an_example_and_its_repaired_twin(name: str) -> None:
     assert {change.status for change in gone} <= {"gone", "shrunk"}
     assert sum(change.old.places for change in gone if change.old) == len(flagged)
     assert not any(change.worse for change in diff.code)
-    expected = "worse" if name == "classify_digits" else "better"
+    # Launch-bound: the GPU is idle for 94 % of these steps, and the runs were minutes apart.
+    expected = "noise" if name == "classify_digits" else "better"
     assert diff.step.outcome == expected
     assert diff_of([old], [old]).step.outcome == "noise"
     assert diff == diff_of([old], [new])

@@ -63,7 +63,7 @@ def test_the_text_says_what_changed_by_how_much_and_where() -> None:
     assert "New: 1 flagged line\n  train.py:9 in train\n      new.item()\n" in text
     assert "      old:  fix, 1×, costs 3 ms" in text.partition("Gone: 1 flagged line")[2]
     assert text.endswith("1 flagged line as before.\n")
-    assert "repeat both in turn" in text
+    assert "Repeat both in turn" in text
 
 
 @pytest.mark.parametrize(
