@@ -62,6 +62,7 @@ class Program:
         self.work, self.waits, self.marks = work, waits, marks
         self._first = _stretches(work, waits, marks)
         self._last = np.append(self._first[1:], len(work.queue))[: len(self._first)] - 1
+        self._lanes = 1 + int(max(work.lane.max(initial=0), waits.lane.max(initial=0)))
         self._nodes, self._places, self._calls, self._targets = self._listed()
 
     @property
@@ -86,8 +87,7 @@ class Program:
         """
         busy, late = self._recorded_maps if length_ns is None else self._maps(length_ns)
         stays = [True] * len(self._calls) if gone is None else (~gone).tolist()
-        shift = [0] * (1 + max((place[0] for place in (*self._places, *self._calls)), default=0))
-        floor = [NEVER] * len(shift)
+        shift, floor = [0] * self._lanes, [NEVER] * self._lanes
         free, done = [NEVER] * self.work.queues, [NEVER] * len(self._places)
         blocked, passed = [0] * len(self._calls), []
         places, calls, marks = self._places, self._calls, self.marks.tolist()

@@ -15,7 +15,7 @@ from syncscope.analysis.intervals import Bools, Ints
 from syncscope.analysis.replay_work import COPIES, NEVER, USUAL_NS, Work
 from syncscope.analysis.waits import nested
 from syncscope.analysis.windows import int64
-from syncscope.recording.cuda_names import blocks_host, drains_device
+from syncscope.recording.cuda_names import blocks_host, drains_device, runtime_kind
 
 CLOCK_TOLERANCE_NS = 5_000
 """How far an activity may end after the call that waited for it, by the clocks."""
@@ -30,14 +30,16 @@ FULL_QUEUE = 256
 SLOW_LAUNCH_NS = 100_000
 """A launch that takes longer than this waited for something."""
 
-_OWN, _STREAM, _EVENT, _DEVICE, _ROOM = range(5)
+_OWN, _STREAM, _EVENT, _DEVICE, _ROOM, _MALLOC = range(6)
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Calls that wait, in their order. Wait i ends at max(its start + fixed_ns, end of each of
-    its targets + after_ns). `call` is its position in the table of runtime calls; targets are
-    activities of `Work`, those of wait i are target[first[i]:first[i + 1]].
+    """Calls that wait, in their order.
+
+    Wait i ends at max(its start + fixed_ns, end of each of its targets + after_ns); an after_ns
+    of NEVER is that of a call that only takes time. `call` is its position in the table of
+    runtime calls. Targets are activities of `Work`: target[first[i]:first[i + 1]].
     """
 
     call: Ints
@@ -48,11 +50,6 @@ class Waits:
     after_ns: Ints
     first: Ints
     target: Ints
-
-    @property
-    def owner(self) -> Ints:
-        """The wait of each target."""
-        return np.repeat(np.arange(len(self.call)), np.diff(self.first))
 
 
 def inside_copies(runtime: pd.DataFrame, activity: pd.DataFrame) -> Bools:
@@ -86,10 +83,11 @@ def waits_of(runtime: pd.DataFrame, lane: Ints, work: Work, copy_waits: Bools) -
       the one that became empty as the call returned;
     - an event's wait: what had just been done when the call returned, of all that was
       launched before the last event was recorded;
-    - a wait for the device, or a call that frees or gets memory: all of the device;
+    - a wait for the device, or a call that frees memory: all of the device; one that gets
+      memory as well, if it did wait: cudaMalloc need not;
     - a launch that took very long behind a full queue: room in it.
     """
-    kinds = _kinds(runtime, copy_waits, work)
+    kinds = _kinds(runtime, copy_waits)
     call = np.flatnonzero(kinds >= 0)
     call = call[np.argsort(int64(runtime, "start_ns")[call], kind="stable")]
     owner, target = _targets(runtime, lane, work, call, kinds[call])
@@ -104,6 +102,7 @@ def waits_of(runtime: pd.DataFrame, lane: Ints, work: Work, copy_waits: Bools) -
         done = np.maximum.reduceat(work.end_ns[target], first[:-1])
     late = done > start
     after = np.where(late, end - done, end - start)
+    after = np.where((kinds[call] == _MALLOC) & ~late, NEVER, after)
     return Waits(
         call=call, lane=lane[call], start_ns=start, end_ns=end,
         fixed_ns=np.minimum(np.maximum(after, 0), end - start), after_ns=after,
@@ -111,13 +110,13 @@ def waits_of(runtime: pd.DataFrame, lane: Ints, work: Work, copy_waits: Bools) -
     )  # fmt: skip
 
 
-def _kinds(runtime: pd.DataFrame, copy_waits: Bools, work: Work) -> Ints:
+def _kinds(runtime: pd.DataFrame, copy_waits: Bools) -> Ints:
     """What each runtime call may wait for; -1 for nothing."""
     code, names = pd.factorize(runtime["name"])
     by_name = np.full(len(names) + 1, -1, dtype=np.int64)
     for number, name in enumerate(names):
         if drains_device(name) and "Host" not in name:
-            by_name[number] = _DEVICE
+            by_name[number] = _MALLOC if runtime_kind(name) == "malloc" else _DEVICE
         elif blocks_host(name) and "Memcpy" not in name:
             stream, event = "Stream" in name, "Event" in name
             by_name[number] = _STREAM if stream else _EVENT if event else _DEVICE
@@ -153,7 +152,8 @@ def _targets(
     single &= (kind != _ROOM) | _was_full(work, last[rows, chosen], starts)
     bounds = work.bounds()
     of_queue = work.device[bounds[:-1]]
-    whole = possible & (kind == _DEVICE)[:, None] & (of_queue[None, :] == device[:, None])
+    drains = np.isin(kind, (_DEVICE, _MALLOC))
+    whole = possible & drains[:, None] & (of_queue[None, :] == device[:, None])
     drained, queue = np.nonzero(whole)
     own = np.flatnonzero(kind == _OWN)
     launched = np.full(len(runtime) + 1, -1, dtype=np.int64)

@@ -205,3 +205,29 @@ def test_where_one_side_is_missing_there_is_nothing_to_replay(empty: str) -> Non
     windows = np.array([0]), np.array([machine.now])
     steps = pd.DataFrame({"index": [0], "start_ns": [0], "end_ns": [machine.now]})
     assert program_of(tables["activity"], tables["runtime"], windows, steps, MANIFEST, 0) is None
+
+
+def test_getting_memory_waits_only_if_it_did_wait() -> None:
+    machine = run([("launch", 0, 7, 500)])
+    machine.call("cudaMalloc", "malloc", machine.now + 50 * US)
+    machine.drain(7, 0)
+    machine.call("cudaMalloc", "malloc", machine.now + 50 * US)
+    machine.launch(7, 500)
+    machine.wait("cudaMalloc", "malloc", machine.free[7])
+    program = machine.program()
+    names = program.runtime["name"].to_numpy()[program.waits.call]
+    blocked = program.replay().blocked_ns[names == "cudaMalloc"]
+    assert blocked.tolist() == [0, 502 * US]  # the first one did not even wait for what ran
+    without_drain = program.replay(names == "cudaDeviceSynchronize")
+    assert without_drain.blocked_ns[names == "cudaMalloc"][0] == 0
+
+
+def test_a_launch_behind_a_full_queue_goes_on_as_room_is_made() -> None:
+    machine = run([("launch", 0, 7, 50)] * 300)
+    room = machine.activity[-200][3]
+    machine.run(7, room + LATENCY, 50, "kernel", "k", "", "", 0)
+    machine.call("cudaLaunchKernel", "launch", room)
+    program = machine.program()
+    assert program.runtime["name"].to_numpy()[program.waits.call[-1]] == "cudaLaunchKernel"
+    shorter = program.replay(length_ns=program.work.length_ns // 2)
+    assert shorter.blocked_ns[-1] < program.replay().blocked_ns[-1] / 1.9
