@@ -88,7 +88,7 @@ const syncscopeTimeline = (() => {
       const { width, first, values } = slots[n];
       values.forEach((share, i) => {
         if (!share) return;
-        const shown = Math.min(Math.max(share, lane.group === "host" ? 0.2 : 0), 1 - height[i]);
+        const shown = Math.min(Math.max(share, lane.group === "host" ? 0.12 : 0), 1 - height[i]);
         const bottom = track.lane + HALF - 2 * HALF * height[i];
         height[i] += shown;
         shapes.add((first + i) * width, (first + i + 1) * width, bottom - 2 * HALF * shown, bottom);
@@ -150,7 +150,7 @@ const syncscopeTimeline = (() => {
   function counterTraces() {
     const dashes = ["solid", "dot", "dash", "dashdot"];
     return counterRows.flatMap((row, n) => row.counters.map((counter, m) => ({
-      type: "scatter", mode: "lines+markers", marker: { size: 3 }, showlegend: false,
+      type: "scatter", mode: "lines", showlegend: false,
       x: counter.times.map((ns) => ns / unit.ns), y: counter.values, yaxis: "y" + (n + 2),
       line: { color: color(m % 2 ? "sync" : "transfer"), width: 1.5, dash: dashes[m % dashes.length] },
       hovertemplate: "%{y} " + counter.unit + "<extra>" + counter.label + ", GPU " + counter.device + "</extra>",

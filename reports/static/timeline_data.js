@@ -16,10 +16,14 @@ const syncscopeTimelineData = (() => {
 
   // Coarser and coarser shares: each level has half as many slots as the one before.
   function levelsOf(fill) {
-    const levels = [Float32Array.from(fill, (share) => share / 65535)];
-    while (levels[levels.length - 1].length > 1) {
-      const fine = levels[levels.length - 1];
-      levels.push(Float32Array.from({ length: fine.length >> 1 }, (_, i) => (fine[2 * i] + fine[2 * i + 1]) / 2));
+    let shares = new Float32Array(fill.length);
+    for (let i = 0; i < fill.length; i++) shares[i] = fill[i] / 65535;
+    const levels = [shares];
+    while (shares.length > 1) {
+      const fine = shares;
+      shares = new Float32Array(fine.length >> 1);
+      for (let i = 0; i < shares.length; i++) shares[i] = (fine[2 * i] + fine[2 * i + 1]) / 2;
+      levels.push(shares);
     }
     return levels;
   }
