@@ -102,10 +102,11 @@ def waits_of(runtime: pd.DataFrame, lane: Ints, work: Work, copy_waits: Bools) -
         done = np.maximum.reduceat(work.end_ns[target], first[:-1])
     late = done > start
     after = np.where(late, end - done, end - start)
+    fixed = np.clip(after, 0, end - start)
     after = np.where((kinds[call] == _MALLOC) & ~late, NEVER, after)
     return Waits(
         call=call, lane=lane[call], start_ns=start, end_ns=end,
-        fixed_ns=np.minimum(np.maximum(after, 0), end - start), after_ns=after,
+        fixed_ns=fixed, after_ns=after,
         first=first, target=target,
     )  # fmt: skip
 

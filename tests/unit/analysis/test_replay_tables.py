@@ -218,6 +218,7 @@ def test_getting_memory_waits_only_if_it_did_wait() -> None:
     names = program.runtime["name"].to_numpy()[program.waits.call]
     blocked = program.replay().blocked_ns[names == "cudaMalloc"]
     assert blocked.tolist() == [0, 502 * US]  # the first one did not even wait for what ran
+    assert program.replay().done_ns.tolist() == [0, machine.end]
     without_drain = program.replay(names == "cudaDeviceSynchronize")
     assert without_drain.blocked_ns[names == "cudaMalloc"][0] == 0
 
