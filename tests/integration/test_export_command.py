@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -20,6 +21,7 @@ import jsonschema
 import pandas as pd
 import pytest
 
+from syncscope.analysis.result import Analysis
 from syncscope.api import load
 from syncscope.reports.perfetto import perfetto_json
 from syncscope.reports.sarif import sarif_json
@@ -32,6 +34,11 @@ RUNS = sorted(
 )
 TRACE = json.loads((DATA / "trace_events" / "schema.json").read_text())
 SARIF = json.loads((DATA / "sarif" / "sarif-schema-2.1.0.json").read_text())
+
+
+@cache
+def analysis_of(path: Path) -> Analysis:
+    return load(path).analysis
 
 
 @pytest.fixture
@@ -107,7 +114,7 @@ def test_a_folder_that_is_no_recording(syncscope_command: Run) -> None:
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
 def test_every_recording_of_an_h200_is_a_valid_trace_whose_arrows_bind(path: Path) -> None:
-    analysis = load(path).analysis
+    analysis = analysis_of(path)
     trace = json.loads(b"".join(perfetto_json(analysis)))
     if len(trace["traceEvents"]) < 2_000:
         jsonschema.validate(trace, TRACE)
@@ -150,7 +157,7 @@ def test_a_million_activities_are_written_in_little_time_and_memory() -> None:
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
 def test_every_fix_of_an_h200_recording_applies_to_its_source(path: Path) -> None:
-    analysis = load(path).analysis
+    analysis = analysis_of(path)
     log = json.loads(sarif_json(analysis))
     jsonschema.Draft4Validator(SARIF).validate(log)
     for result in log["runs"][0]["results"]:
