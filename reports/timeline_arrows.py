@@ -69,8 +69,12 @@ def _waits(analysis: Analysis, numbers: _Numbers) -> pd.DataFrame:
 
 def _gaps(analysis: Analysis, numbers: _Numbers) -> pd.DataFrame:
     """From the middle of a gap to the last call of its site that began before the gap ended."""
-    gaps = analysis.gaps[analysis.gaps["site_id"] != ""].sort_values("end_ns", kind="stable")
-    calls = analysis.calls.rename(columns={"start_ns": "call_ns", "end_ns": "call_end_ns"})
+    # Empty tables have columns of types of their own, which do not merge.
+    same = {"site_id": object, "start_ns": "int64", "end_ns": "int64"}
+    gaps = analysis.gaps[analysis.gaps["site_id"] != ""].astype(same)
+    gaps = gaps.sort_values("end_ns", kind="stable")
+    calls = analysis.calls.astype(same)
+    calls = calls.rename(columns={"start_ns": "call_ns", "end_ns": "call_end_ns"})
     found = pd.merge_asof(
         gaps,
         calls[["call_ns", "call_end_ns", "thread_id", "site_id"]],

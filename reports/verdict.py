@@ -72,8 +72,8 @@ def _measured(summary: Summary, figures: Figures) -> tuple[str, list[str], str]:
             clauses.append(_harmless(figures, more=True))
         explanation = _how_sure(summary)
         if figures.gain_ns > figures.idle_ns:
-            explanation += " " + _COPIES_ALONE
-        if _mostly_not_lines(figures):
+            explanation = f"{_COPIES_ALONE} {explanation}"
+        elif _mostly_not_lines(figures):
             explanation += f" {_other_cause(figures)}"
         return "gain", clauses, explanation
     if figures.idle_fraction < GPU_BOUND_IDLE_FRACTION:

@@ -39,8 +39,6 @@ def take(browser: Browser, target: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as folder:
         page = opened(browser, "upload_bound", Path(folder))
         page.screenshot(path=first)
-        page.evaluate("document.querySelector('#site-2 .show').click()")
-        page.get_by_role("button", name="Zoom out").click()
         page.locator("section.timeline").scroll_into_view_if_needed()
         box = page.locator("section.timeline").bounding_box()
         assert box is not None

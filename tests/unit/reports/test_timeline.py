@@ -203,3 +203,9 @@ def test_an_empty_recording_has_an_empty_timeline(analyses):
     assert (timeline.start_ns, timeline.end_ns, timeline.tracks) == (5, 9, ())
     description, _ = packed_timeline(timeline)
     assert description["tracks"] == []
+
+
+def test_tables_without_rows_may_have_columns_of_any_type(analyses):
+    analysis = analyses.make_analysis(gaps=[(0, 480, 700, "sync", "s1")])
+    object.__setattr__(analysis, "calls", analysis.calls.astype(object))
+    assert len(timeline_of(analysis, ["s1"]).arrows) == 0
