@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from syncscope.cli.choices import one_of
+from syncscope.cli.ranks import is_job
 from syncscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def export(
     from syncscope.cli.progress import progress
 
     one_of("--to", to, SUFFIXES)
+    if is_job(recording):
+        raise UsageError(f"{recording} is a job: name a rank in it")
     with progress("analysing") as done:
         analysis = load(recording, done).analysis
     with progress("writing"):

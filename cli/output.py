@@ -60,7 +60,7 @@ def stdout_console() -> Console:
     """For a result as text. Not on a terminal, its width does not depend on one."""
     from rich.console import Console
 
-    from syncscope.reports.text_report import DEFAULT_WIDTH
+    from syncscope.reports.plain_text import DEFAULT_WIDTH
 
     told = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(width=None if told else DEFAULT_WIDTH, highlight=False)

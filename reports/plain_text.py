@@ -11,8 +11,11 @@ DEFAULT_WIDTH = 100
 MIN_WIDTH = 40
 
 _ASCII = str.maketrans(
-    {"→": "->", "·": "-", "–": "-", "…": "...", "µ": "u", "−": "-", "×": "x", "±": "+-"}
-)
+    {
+        "→": "->", "·": "-", "–": "-", "…": "...", "µ": "u", "−": "-", "×": "x", "±": "+-",
+        "│": "|", "█": "#",
+    }
+)  # fmt: skip
 
 
 def paragraph(text: str, width: int, *, indent: int = 0, mark: str = "") -> list[str]:

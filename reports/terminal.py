@@ -9,10 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-MIN_WIDTH = 40
-_ASCII = str.maketrans(
-    {"│": "|", "█": "#", "→": "->", "·": "-", "–": "-", "…": "...", "µ": "u", "−": "-"}
-)
+from syncscope.reports.plain_text import MIN_WIDTH, printable
 
 
 class Page:
@@ -22,14 +19,10 @@ class Page:
         self._console = console
         self.width = max(console.width, MIN_WIDTH)
         self._encoding = console.encoding
-        self._unicode = console.encoding.lower().replace("-", "").startswith("utf")
 
     def safe(self, text: str) -> str:
         """The text as the console can write it: "·" becomes "-" in ASCII, "é" an escape."""
-        if self._unicode:
-            return text
-        plain = text.translate(_ASCII)
-        return plain.encode(self._encoding, "backslashreplace").decode(self._encoding)
+        return printable(text, self._encoding)
 
     def text(self, text: str, style: str = "") -> Text:
         """Styled text that is not interpreted in any way."""

@@ -10,16 +10,16 @@ from rich.console import Console
 from syncscope.analysis.result import Analysis
 from syncscope.records import Site
 from syncscope.reports.figures import Figures, figures_of
+from syncscope.reports.plain_text import DEFAULT_WIDTH, MIN_WIDTH
 from syncscope.reports.site_filter import SiteFilter
 from syncscope.reports.sites import gain_of, location_of, site_rows, sorted_sites
-from syncscope.reports.terminal import MIN_WIDTH, Page
+from syncscope.reports.terminal import Page
 from syncscope.reports.terminal_site import write_site
 from syncscope.reports.units import duration, percent, quantity
 from syncscope.reports.verdict import Verdict, verdict_of
 from syncscope.reports.view import ReportView, report_view
 from syncscope.reports.visible_text import one_line, visible
 
-DEFAULT_WIDTH = 100
 DEFAULT_TOP = 10
 DEFAULT_SITES = SiteFilter(top=DEFAULT_TOP, flagged_only=True)
 SHORT_TOP = 3
