@@ -20,7 +20,7 @@ import json
 import sys
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ import torch
 
 from syncscope.callsite import StackTable
 from syncscope.context import CaptureContext
-from syncscope.recording.tables import ActivityRow, BlockingRow, RuntimeRow, TransferRow
+from syncscope.recording.tables import BlockingRow, TransferRow
 from syncscope.shadow.gpu import ShadowGpu
 
 TRUTH = Path(__file__).parent.parent / "tests" / "data" / "truth"
@@ -88,6 +88,7 @@ class Rows:
     """Stands in for the recording's writer: keeps rows in memory."""
 
     tables: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    sources: list[Callable[[], dict[str, Any]]] = field(default_factory=list)
 
     def rows(self, table: str) -> list[Any]:
         """The list that collectors append to."""
@@ -95,10 +96,11 @@ class Rows:
 
     def counts(self) -> Counts:
         """What has been recorded so far."""
-        activity = [ActivityRow(*row) for row in self.tables["activity"]]
-        copies = Counter(row.direction for row in activity if row.kind == "memcpy")
-        runtime = [RuntimeRow(*row) for row in self.tables["runtime"]]
-        waits = sum("Synchronize" in row.name for row in runtime)
+        batches = {name: batch for source in self.sources for name, batch in source().items()}
+        if not batches:
+            return 0, 0, 0
+        waits = sum("Synchronize" in name for name in batches["runtime"]["name"].to_pylist())
+        copies = Counter(batches["activity"]["direction"].to_pylist())
         return waits, copies["h2d"], copies["d2h"]
 
     def calls(self) -> tuple[str, ...]:
@@ -111,6 +113,8 @@ class Rows:
         """Forget everything; collectors keep the lists."""
         for rows in self.tables.values():
             rows.clear()
+        for source in self.sources:
+            source()
 
 
 @dataclass

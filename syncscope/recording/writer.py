@@ -55,6 +55,7 @@ class RecordingWriter:
 
     `rows(table)` is the list that a collector appends to. `before_flush` are called on
     the flushing thread first; they may append rows as well (call stacks are resolved so).
+    `sources` are asked on that thread for batches of what they have gathered as columns.
     When the disk is full or gone, the program runs on: `failure` says what happened and
     the rows from then on are lost. The folder is kept as an absolute path, because the
     program may change its working folder.
@@ -67,6 +68,7 @@ class RecordingWriter:
         self.manifest = manifest
         self.failure = ""
         self.before_flush: list[Callable[[], None]] = []
+        self.sources: list[Callable[[], dict[str, pa.RecordBatch]]] = []
         self._rows: dict[str, list[Row]] = {name: [] for name in TABLES}
         self._streams: dict[str, tuple[Any, Any]] = {}
         self._lock = threading.Lock()
@@ -91,12 +93,17 @@ class RecordingWriter:
             if self.failure:
                 for rows in self._rows.values():
                     rows.clear()
+                for source in self.sources:
+                    source()
                 return
             try:
                 for hook in self.before_flush:
                     hook()
                 for table, rows in self._rows.items():
                     self._write(table, rows)
+                for source in self.sources:
+                    for table, batch in source().items():
+                        self._write_batch(table, batch)
             except Exception as error:  # noqa: BLE001  (the program must go on)
                 self.failure = _reason(error)
 
@@ -146,17 +153,20 @@ class RecordingWriter:
         if not taken:
             return
         schema = arrow_schema(table)
-        if table not in self._streams:
-            sink = open(self._path(table), "wb")  # noqa: SIM115  (closed in close())
-            self._streams[table] = (sink, pa.ipc.new_stream(sink, schema))
         arrays = [
             _array(values, field.type)
             for values, field in zip(zip(*taken, strict=True), schema, strict=True)
         ]
-        sink, stream = self._streams[table]
-        stream.write_batch(pa.record_batch(arrays, schema=schema))
-        sink.flush()
+        self._write_batch(table, pa.record_batch(arrays, schema=schema))
         del rows[: len(taken)]
+
+    def _write_batch(self, table: str, batch: pa.RecordBatch) -> None:
+        if table not in self._streams:
+            sink = open(self._path(table), "wb")  # noqa: SIM115  (closed in close())
+            self._streams[table] = (sink, pa.ipc.new_stream(sink, batch.schema))
+        sink, stream = self._streams[table]
+        stream.write_batch(batch)
+        sink.flush()
 
     def _loop(self) -> None:
         while not self._stopped.wait(FLUSH_INTERVAL_S):

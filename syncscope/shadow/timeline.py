@@ -1,15 +1,16 @@
 """What the host calls and what the device does, on the simulated clock.
 
-`Timeline` advances the calling thread's clock and appends the rows that a real GPU's
-recording would have: runtime calls and device activity, as plain tuples in the order of
-`RuntimeRow` and `ActivityRow`. It knows nothing of tensors.
+`Timeline` advances the calling thread's clock and records what a real GPU's recording would
+have: runtime calls and device activity, as `PackedCalls`. It knows nothing of tensors.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import cache
 
 from syncscope.context import CaptureContext
+from syncscope.recording.packed import NO_ACTIVITY, NO_CALL, CallTexts, PackedCalls
 from syncscope.shadow import clock
 from syncscope.shadow.clock import HostThread, Roofline
 from syncscope.shadow.gpus import GpuModel
@@ -21,6 +22,11 @@ COPY_NAMES = {
     ("d2h", False): "Memcpy DtoH (Device -> Pageable)",
     ("d2h", True): "Memcpy DtoH (Device -> Pinned)",
 }
+_GRAPH = CallTexts("cudaGraphLaunch", "launch")
+_MEMSET = CallTexts("cudaMemsetAsync", "memset", "memset", "Memset (Device)")
+_DEVICE_COPY = CallTexts(
+    "cudaMemcpyAsync", "memcpy", "memcpy", "Memcpy DtoD (Device -> Device)", "d2d"
+)
 
 
 class Timeline:
@@ -31,11 +37,17 @@ class Timeline:
         self.model = model
         self.roofline = Roofline(model)
         self.thread = HostThread()
-        self.runtime: list[Any] = context.writer.rows("runtime")
-        self.activity: list[Any] = context.writer.rows("activity")
+        self.calls = PackedCalls()
+        context.writer.sources.append(self.calls.take)
+        self._kernels: dict[str, int] = {}
+        self._record: Callable[[bytes], object] = self.calls.add
+        self._pack = self.calls.pack
         self.default = [StreamState(device, DEFAULT_STREAM) for device in range(devices)]
         self.streams: list[list[StreamState]] = [[stream] for stream in self.default]
-        self.correlation = 0
+
+    def forget(self) -> None:
+        """Record nothing from now on: for a forked child, which owns no recording."""
+        self._record = _forget
 
     def now(self) -> int:
         """Simulated time of the calling thread."""
@@ -58,53 +70,63 @@ class Timeline:
             thread.number = self.context.threads.current()
         return thread.number
 
-    def call(self, name: str, kind: str, start_ns: int, end_ns: int) -> int:
-        """Record a runtime call and move the host to its end; returns its correlation id."""
-        self.correlation = number = self.correlation + 1
-        self._record_call(name, kind, start_ns, end_ns, number)
-        return number
+    def call(self, name: str, kind: str, start_ns: int, end_ns: int) -> None:
+        """Record a runtime call that starts nothing, and move the host to its end."""
+        code = self.calls.code(CallTexts(name, kind))
+        ident = self.thread_number()
+        self._record(self._pack(ident, start_ns, end_ns, NO_ACTIVITY, 0, 0, 0, 0, code))
+        self.thread.now = end_ns
+
+    def kernel_code(self, name: str) -> int:
+        """What `launch` takes for a kernel of this name."""
+        code = self._kernels.get(name)
+        if code is None:
+            texts = CallTexts("cudaLaunchKernel", "launch", "kernel", name)
+            code = self._kernels[name] = self.calls.code(texts)
+        return code
 
     def launch(self, device: int, name: str, duration_ns: int) -> None:
-        """A kernel on the current stream: the host goes on as soon as it is enqueued.
+        """A kernel on the current stream: the host goes on as soon as it is enqueued."""
+        self.launch_kernel(device, self.kernel_code(name), duration_ns)
 
-        This is the hot path: no calls, and plain tuples, which the garbage collector skips.
-        """
-        thread = self.thread
-        start = thread.now + clock.BEFORE_LAUNCH_NS
+    def launch_kernel(self, device: int, code: int, duration_ns: int) -> None:
+        """The same for a code that is known. This is the hot path: it calls as little as it can."""
+        thread = self.thread.__dict__  # the thread's own; cheaper than asking five times
+        start = thread["now"] + clock.BEFORE_LAUNCH_NS
         end = start + clock.LAUNCH_NS
-        thread.now = end + clock.AFTER_LAUNCH_NS
-        self.correlation = number = self.correlation + 1
-        ident = thread.number
+        thread["now"] = end + clock.AFTER_LAUNCH_NS
+        ident = thread["number"]
         if ident < 0:
             ident = self.thread_number()
-        streams = thread.streams
-        stream = (streams and streams.get(device)) or self.default[device]
+        stream = thread["streams"].get(device) or self.default[device]
         begin = end + clock.LAUNCH_LATENCY_NS
         if stream.free_ns > begin:
             begin = stream.free_ns
         stream.free_ns = done = begin + duration_ns
         stream.count += 1
-        self.runtime.append((ident, start, end, "cudaLaunchKernel", "launch", number))
-        self.activity.append(
-            (device, stream.number, begin, done, "kernel", name, "", "", 0, number)
-        )
+        self._record(self._pack(ident, start, end, device, stream.number, begin, done, 0, code))
 
     def launch_graph(self, device: int, kernels: list[tuple[str, int]]) -> None:
         """Kernels enqueued by one call."""
         start = self.thread.now
-        number = self.call("cudaGraphLaunch", "launch", start, start + 2 * clock.LAUNCH_NS)
+        end = start + 2 * clock.LAUNCH_NS
+        ident, code = self.thread_number(), self.calls.code(_GRAPH)
+        rows = [self._pack(ident, start, end, NO_ACTIVITY, 0, 0, 0, 0, code)]
         for name, duration in kernels:
-            self._enqueue(device, number, self.thread.now, duration, ("kernel", name, "", "", 0))
+            stream, begin, done = self._enqueue(device, end, duration)
+            code = self.kernel_code(name)
+            place = (device, stream.number, begin, done, 0, code)
+            rows.append(self._pack(NO_CALL, 0, 0, *place))
+        self._record(b"".join(rows))
+        self.thread.now = end
 
     def memset(self, device: int, size_bytes: int) -> None:
         """Fill device memory with zeros."""
-        start = self.thread.now + clock.BEFORE_LAUNCH_NS
-        end = start + clock.LAUNCH_NS
-        number = self.call("cudaMemsetAsync", "memset", start, end)
-        duration = self.roofline.kernel(size_bytes)
-        what = ("memset", "Memset (Device)", "", "", size_bytes)
-        self._enqueue(device, number, end, duration, what)
-        self.thread.now = end + clock.AFTER_LAUNCH_NS
+        self._asynchronous(device, _MEMSET, size_bytes, self.roofline.kernel(size_bytes))
+
+    def device_copy(self, device: int, size_bytes: int) -> None:
+        """A copy within a device (or between two)."""
+        self._asynchronous(device, _DEVICE_COPY, size_bytes, self.roofline.kernel(2 * size_bytes))
 
     def copy(
         self, device: int, direction: str, size_bytes: int, *, pinned: bool, waits: bool
@@ -115,32 +137,21 @@ class Timeline:
         that are larger than the driver's staging buffer. `waits` adds the
         cudaStreamSynchronize of a blocking copy.
         """
-        thread = self.thread
-        start = thread.now
-        duration = self.roofline.copy(size_bytes, pinned)
+        start = self.thread.now
         end = start + clock.COPY_CALL_NS
-        self.correlation = number = self.correlation + 1
-        memory = "pinned" if pinned else "pageable"
-        what = ("memcpy", COPY_NAMES[direction, pinned], direction, memory, size_bytes)
-        stream, done = self._enqueue(device, number, start, duration, what)
+        stream, begin, done = self._enqueue(device, start, self.roofline.copy(size_bytes, pinned))
         staged = direction == "h2d" and size_bytes <= clock.STAGED_BYTES
         if not pinned and not staged:
             end = max(end, done)
             if direction == "d2h":
                 stream.host_waited()
-        self._record_call("cudaMemcpyAsync", "memcpy", start, end, number)
+        place = (device, stream.number, begin, done, size_bytes)
+        code = self.calls.code(_copy_texts(direction, pinned))
+        self._record(self._pack(self.thread_number(), start, end, *place, code))
+        self.thread.now = end
         if waits:
             self.wait_stream(stream)
         return stream.count
-
-    def device_copy(self, device: int, size_bytes: int) -> None:
-        """A copy within a device (or between two)."""
-        start = self.thread.now + clock.BEFORE_LAUNCH_NS
-        end = start + clock.LAUNCH_NS
-        number = self.call("cudaMemcpyAsync", "memcpy", start, end)
-        what = ("memcpy", "Memcpy DtoD (Device -> Device)", "d2d", "", size_bytes)
-        self._enqueue(device, number, end, self.roofline.kernel(2 * size_bytes), what)
-        self.thread.now = end + clock.AFTER_LAUNCH_NS
 
     def wait_stream(self, stream: StreamState, name: str = "cudaStreamSynchronize") -> None:
         """The host waits until a stream is empty."""
@@ -180,25 +191,33 @@ class Timeline:
             start = self.thread.now
             self.call("cudaMalloc", "malloc", start, start + clock.MALLOC_NS)
 
+    def _asynchronous(
+        self, device: int, texts: CallTexts, size_bytes: int, duration_ns: int
+    ) -> None:
+        start = self.thread.now + clock.BEFORE_LAUNCH_NS
+        end = start + clock.LAUNCH_NS
+        stream, begin, done = self._enqueue(device, end, duration_ns)
+        place = (device, stream.number, begin, done, size_bytes)
+        code = self.calls.code(texts)
+        self._record(self._pack(self.thread_number(), start, end, *place, code))
+        self.thread.now = end + clock.AFTER_LAUNCH_NS
+
     def _enqueue(
-        self,
-        device: int,
-        correlation: int,
-        ready_ns: int,
-        duration_ns: int,
-        what: tuple[str, str, str, str, int],
-    ) -> tuple[StreamState, int]:
-        stream = self.thread.streams.get(device) or self.default[device]
-        begin = ready_ns + clock.LAUNCH_LATENCY_NS
-        if stream.free_ns > begin:
-            begin = stream.free_ns
+        self, device: int, ready_ns: int, duration_ns: int
+    ) -> tuple[StreamState, int, int]:
+        stream = self.stream(device)
+        begin = max(ready_ns + clock.LAUNCH_LATENCY_NS, stream.free_ns)
         done = stream.free_ns = begin + duration_ns
         stream.count += 1
-        self.activity.append((device, stream.number, begin, done, *what, correlation))
-        return stream, done
+        return stream, begin, done
 
-    def _record_call(self, name: str, kind: str, start_ns: int, end_ns: int, number: int) -> None:
-        thread = self.thread
-        ident = thread.number if thread.number >= 0 else self.thread_number()
-        self.runtime.append((ident, start_ns, end_ns, name, kind, number))
-        thread.now = end_ns
+
+@cache
+def _copy_texts(direction: str, pinned: bool) -> CallTexts:
+    memory = "pinned" if pinned else "pageable"
+    name = COPY_NAMES[direction, pinned]
+    return CallTexts("cudaMemcpyAsync", "memcpy", "memcpy", name, direction, memory)
+
+
+def _forget(row: bytes) -> None:
+    """The row of a forked child."""

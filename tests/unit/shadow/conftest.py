@@ -27,6 +27,7 @@ class Session:
 
     def take(self, table: str) -> list[Any]:
         """Rows of a table since the last call."""
+        self._gather()
         rows = self.writer.rows(table)
         taken = [TABLES[table](*row) for row in rows]
         rows.clear()
@@ -34,8 +35,14 @@ class Session:
 
     def forget(self) -> None:
         """Drop all rows so far."""
+        self._gather()
         for table in ("blocking", "transfers", "runtime", "activity"):
             self.writer.rows(table).clear()
+
+    def _gather(self) -> None:
+        for source in self.writer.sources:
+            for table, batch in source().items():
+                self.writer.rows(table).extend(zip(*batch.to_pydict().values(), strict=True))
 
     def waits(self) -> list[tuple[str, str]]:
         """Operator and cause of what blocked since the last call, transfers included."""
