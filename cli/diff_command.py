@@ -23,8 +23,8 @@ def diff(
         bool,
         typer.Option(
             "--fail",
-            help="Exit with 1 if step time, idle time or a line worth fixing got worse by more "
-            "than noise.",
+            help="Exit with 1 if steps got longer by more than noise, or a line worth fixing is "
+            "new or has grown.",
         ),
     ] = False,
 ) -> None:

@@ -120,8 +120,8 @@ def _why(slow: Straggler) -> str:
 def _notes(job: Job) -> Iterator[str]:
     if job.missing:
         shown = ", ".join(str(rank) for rank in job.missing[:MAX_RANKS_IN_LINE])
-        more = ", …" if len(job.missing) > MAX_RANKS_IN_LINE else ""
-        yield f"No recording here of rank {shown}{more}."
+        more = len(job.missing) - MAX_RANKS_IN_LINE
+        yield f"No recording here of rank {shown}{f' and {more} more' if more > 0 else ''}."
     if not job.same_command:
         yield "The ranks ran different commands: are these recordings of one job?"
     if job.simulated:

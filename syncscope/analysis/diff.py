@@ -97,7 +97,10 @@ class Diff:
     blocked: Change
     code: tuple[CodeChange, ...]
     worse: bool
-    """Whether step time, idle time or a line got worse by more than noise."""
+    """Whether steps or a line got worse by more than noise.
+
+    More idle time alone is not worse: where steps are not longer, the GPU has less to do.
+    """
     schema: int = field(default=DIFF_SCHEMA)
 
 
@@ -118,18 +121,16 @@ def diff_of(
     measured = all(side.has_activity for side in sides)
     rule = _rule(sides[0], step[0], idle if measured else step, comparable=comparable)
     step_change = rule.change(*step)
-    idle_change = rule.change(*idle) if measured else None
     code = _code(old, new, rule)
-    outcomes = [change.outcome for change in (step_change, idle_change) if change]
     return Diff(
         old=sides[0],
         new=sides[1],
         notes=tuple(_notes(*sides)),
         step=step_change,
-        idle=idle_change,
+        idle=rule.change(*idle) if measured else None,
         blocked=rule.host_change(*blocked),
         code=code,
-        worse="worse" in outcomes or any(change.worse for change in code),
+        worse=step_change.outcome == "worse" or any(change.worse for change in code),
     )
 
 

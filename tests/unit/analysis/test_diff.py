@@ -204,6 +204,22 @@ def test_other_numbers_of_steps_are_said_and_do_not_matter(compare: Callable[...
     assert (diff.step.outcome, diff.code[0].status) == ("noise", "same")
 
 
+def test_more_idle_time_in_steps_of_the_same_length_is_not_worse(
+    builders: Callable[[], Any],
+) -> None:
+    def computing(length: int) -> list[Analysis]:
+        builder = builders()
+        builder.window(0, 80 * MS)
+        for step in range(8):
+            builder.kernel(step * 10 * MS, step * 10 * MS + 1, (step * 10 + length) * MS)
+            builder.mark((step + 1) * 10 * MS)
+        return [analyze(builder.build())]
+
+    diff = diff_of(computing(9), computing(3))
+    assert diff.idle is not None
+    assert (diff.step.outcome, diff.idle.outcome, diff.worse) == ("noise", "worse", False)
+
+
 def test_runs_without_activity_have_no_idle_time(builders: Callable[[], Any]) -> None:
     def silent() -> Analysis:
         builder = builders()
