@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from syncscope.analysis.job import Job
     from syncscope.analysis.result import Analysis
+    from syncscope.records import Summary
 
 
 def is_job(folder: Path) -> bool:
@@ -55,7 +56,8 @@ def write_job_report(folder: Path, output: Path | None) -> Path:
     from syncscope.reports.job_html import write_job_html
 
     path = output or folder / "report.html"
-    write_job_html(_job(folder), path)
+    summaries: dict[int, Summary] = {}
+    write_job_html(_job(folder, summaries), summaries, path)
     return path
 
 
@@ -67,9 +69,16 @@ def write_text(render: Callable[[int], str]) -> None:
     sys.stdout.write(printable(render(width), sys.stdout.encoding))
 
 
-def _job(folder: Path) -> Job:
+def _job(folder: Path, summaries: dict[int, Summary] | None = None) -> Job:
+    """Read the ranks together; on the way, put the summary of each into `summaries`."""
     from syncscope.analysis.job import job_of
     from syncscope.cli.progress import progress
 
+    def noted() -> Iterator[tuple[int, Analysis]]:
+        for rank, analysis in analyses_of(folder):
+            if summaries is not None:
+                summaries[rank] = analysis.summary
+            yield rank, analysis
+
     with progress("analysing the ranks"):
-        return job_of(analyses_of(folder))
+        return job_of(noted())

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from syncscope.analysis.result import Analysis
 from syncscope.errors import UsageError
-from syncscope.reports.ranks import rank_charts
 from syncscope.reports.sites import SiteRow
 from syncscope.reports.timeline import timeline_of
 from syncscope.reports.timeline_packing import packed_timeline
@@ -26,12 +25,11 @@ _TIMELINE_SCRIPTS = ("columns.js", "timeline_data.js", "timeline_words.js", "tim
 _JSON_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
-def render_html(analysis: Analysis, ranks: Sequence[Analysis] = ()) -> str:
+def render_html(analysis: Analysis) -> str:
     """The whole report as one HTML document. The same recording gives the same text.
 
-    `ranks` are the analyses of all ranks of the job, `analysis` among them; they get a chart
-    each. Costs about a second and 5 MB of output, which is plotly.js; where there is nothing to
-    draw, plotly.js is left out. A million activities cost about 10 s and 5 MB more.
+    Costs about a second and 5 MB of output, which is plotly.js; where there is nothing to
+    draw, plotly.js is left out. A million activities cost about 10 s and 4 MB more.
     """
     view = report_view(analysis)
     timeline = timeline_of(analysis, list(view.site_anchors))
@@ -45,7 +43,6 @@ def render_html(analysis: Analysis, ranks: Sequence[Analysis] = ()) -> str:
     return _template().render(
         view=view,
         timeline=timeline,
-        ranks=rank_charts(ranks),
         data=Markup(_script_json(data)),
         columns=columns,
         styles=Markup(_static("report.css")),
@@ -54,9 +51,9 @@ def render_html(analysis: Analysis, ranks: Sequence[Analysis] = ()) -> str:
     )
 
 
-def write_html(analysis: Analysis, path: str | Path, ranks: Sequence[Analysis] = ()) -> None:
+def write_html(analysis: Analysis, path: str | Path) -> None:
     """Write the report to `path`. Raises UsageError where that is not possible."""
-    text = render_html(analysis, ranks)
+    text = render_html(analysis)
     try:
         Path(path).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:

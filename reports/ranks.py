@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from syncscope.analysis.result import Analysis
+from syncscope.records import Summary
 from syncscope.reports.step_chart import StepChart, chart_height_ns, step_chart
 from syncscope.reports.units import duration, percent
 
@@ -23,31 +23,29 @@ class RankChart:
     chart: StepChart | None
 
 
-def rank_charts(analyses: Sequence[Analysis]) -> tuple[RankChart, ...]:
-    """One chart for each rank, in the order of ranks; empty for a single one.
+def rank_charts(summaries: Mapping[int, Summary]) -> tuple[RankChart, ...]:
+    """One chart for each rank, in the order of ranks, MAX_RANKS at most.
 
     Steps of all ranks wait for each other, so that the rank which idles least is often the
     one that the others wait for.
     """
-    if len(analyses) < 2:
-        return ()
-    ordered = sorted(analyses, key=lambda one: one.manifest.rank)[:MAX_RANKS]
-    top_ns = max(chart_height_ns(one.summary) for one in ordered)
-    longest_ns = max(one.summary.run.step_ns for one in ordered)
+    ranks = sorted(summaries)[:MAX_RANKS]
+    top_ns = max((chart_height_ns(summaries[rank]) for rank in ranks), default=1)
+    longest_ns = max((summaries[rank].run.step_ns for rank in ranks), default=0)
     return tuple(
         RankChart(
-            rank=one.manifest.rank,
-            step=duration(one.summary.run.step_ns),
-            idle=_idle(one),
-            slowest=one.summary.run.step_ns == longest_ns,
-            chart=step_chart(one.summary, top_ns),
+            rank=rank,
+            step=duration(summaries[rank].run.step_ns),
+            idle=_idle(summaries[rank]),
+            slowest=summaries[rank].run.step_ns == longest_ns,
+            chart=step_chart(summaries[rank], top_ns),
         )
-        for one in ordered
+        for rank in ranks
     )
 
 
-def _idle(analysis: Analysis) -> str:
-    gpus = [gpu for gpu in analysis.summary.gpu if gpu.busy_ns]
+def _idle(summary: Summary) -> str:
+    gpus = [gpu for gpu in summary.gpu if gpu.busy_ns]
     if not gpus:
         return "unknown"
     return percent(sum(gpu.steady_idle_fraction for gpu in gpus) / len(gpus))

@@ -55,7 +55,8 @@ _COLLECTORS = {
 _PARTS = {
     "start": "starting the collectors, before the first step",
     "stop": "stopping them, after the last",
-    "collect": "of it, reading the GPU activity",
+    "open": "opening windows",
+    "collect": "closing windows, reading their GPU activity",
     "windows": "windows recorded",
 }
 _SIMULATED = "the GPU is simulated"

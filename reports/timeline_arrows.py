@@ -69,11 +69,9 @@ def _waits(analysis: Analysis, numbers: _Numbers) -> pd.DataFrame:
 
 def _gaps(analysis: Analysis, numbers: _Numbers) -> pd.DataFrame:
     """From the middle of a gap to the last call of its site that began before the gap ended."""
-    # Empty tables have columns of types of their own, which do not merge.
-    same = {"site_id": object, "start_ns": "int64", "end_ns": "int64"}
-    gaps = analysis.gaps[analysis.gaps["site_id"] != ""].astype(same)
+    gaps = _mergeable(analysis.gaps[analysis.gaps["site_id"] != ""])
     gaps = gaps.sort_values("end_ns", kind="stable")
-    calls = analysis.calls.astype(same)
+    calls = _mergeable(analysis.calls)
     calls = calls.rename(columns={"start_ns": "call_ns", "end_ns": "call_end_ns"})
     found = pd.merge_asof(
         gaps,
@@ -94,3 +92,8 @@ def _gaps(analysis: Analysis, numbers: _Numbers) -> pd.DataFrame:
             "weight_ns": found["end_ns"] - found["start_ns"],
         }
     )
+
+
+def _mergeable(table: pd.DataFrame) -> pd.DataFrame:
+    """Tables without rows have columns of types of their own, which do not merge."""
+    return table.astype({"site_id": "object", "start_ns": "int64", "end_ns": "int64"})

@@ -161,7 +161,8 @@ def _tiles(summary: Summary, figures: Figures) -> Iterator[Tile]:
 
 def _idle_tile(summary: Summary, figures: Figures, estimated: str) -> Tile:
     if not figures.has_activity:
-        return Tile("GPU idle", "unknown", "no GPU activity was recorded")
+        note = "the program never used it" if summary.gpu else "no GPU activity was recorded"
+        return Tile("GPU idle", "–" if summary.gpu else "unknown", note)
     label = f"GPU idle{estimated}"
     if len(summary.gpu) > 1:
         each = ", ".join(

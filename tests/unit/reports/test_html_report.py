@@ -340,23 +340,17 @@ def test_thousands_of_steps_share_columns_and_no_long_one_is_lost(analyses):
 
 
 def test_ranks_are_drawn_on_one_scale(analyses):
-    def rank(number, length_ns):
+    def rank(length_ns):
         steps = tuple(make_step(index, length_ns) for index in range(4))
         summary = analyses.make_summary(analyses.make_site(), step_ns=length_ns)
-        return analyses.make_analysis(
-            replace(summary, steps=steps), analyses.make_manifest(rank=number, world_size=2)
-        )
+        return replace(summary, steps=steps)
 
-    ranks = [rank(1, 30_000_000), rank(0, 20_000_000)]
-    charts = rank_charts(ranks)
-    assert [(chart.rank, chart.step, chart.slowest) for chart in charts] == [
-        (0, "20 ms", False), (1, "30 ms", True),
+    charts = rank_charts({1: rank(30_000_000), 0: rank(20_000_000)})
+    assert [(chart.rank, chart.step, chart.idle, chart.slowest) for chart in charts] == [
+        (0, "20 ms", "31 %", False), (1, "30 ms", "31 %", True),
     ]  # fmt: skip
     assert charts[0].chart.top == charts[1].chart.top == "37.5 ms"
-    text = plain(render_html(ranks[0], ranks))
-    assert "Rank by rank" in text
-    assert "Rank 1 30 ms a step, GPU idle 31 %, the slowest" in text
-    assert rank_charts(ranks[:1]) == ()
+    assert rank_charts({}) == ()
 
 
 def test_what_moves_next_to_nothing_is_not_listed(analyses):
