@@ -153,6 +153,16 @@ PROGRAM_LIST = (
         silent=("transformers/generation/logits_process.py",),
     ),
     Program(
+        "transformers_device_map",
+        ("transformers", "accelerate"),
+        {
+            # 28 weights, loaded three times
+            ("transformers/core_model_loading.py", "_materialize_copy", "h2d"): 84,
+            # "auto" asks how much memory there is, after `torch.tensor([0], device=0)`
+            ("accelerate/utils/modeling.py", "get_max_memory", "h2d"): 1,
+        },
+    ),
+    Program(
         "accelerate_loop",
         ("accelerate",),
         {
