@@ -30,7 +30,7 @@ _NOTES = {
     "ranks": "The number of ranks differs; figures are per step of a rank.",
     "steps": "The number of steps differs; figures are per step.",
     "truncated": "A recording was cut short.",
-    "no_activity": "A side did not record the activity of the GPU: idle time is unknown.",
+    "no_activity": "On a side no activity of the GPU was recorded: idle time is unknown.",
 }
 _OUTCOMES = {"better": "less", "worse": "more", "noise": "within noise", "unknown": "unknown"}
 _GROUPS = (("new", "New"), ("grown", "Grown"), ("gone", "Gone"), ("shrunk", "Shrunk"))

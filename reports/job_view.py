@@ -81,10 +81,14 @@ def _sentence(job: Job) -> str:
         return f"Rank {slow.rank} is the slow one: {others} {duration(slow.others_wait_ns)} a step."
     longest = max(job.ranks, key=lambda rank: rank.step.median)
     shortest = min(rank.step.median for rank in job.ranks)
-    estimated = "Estimated steps" if job.simulated else "Steps"
-    clause = f"{estimated} take {duration(shortest)} to {duration(longest.step.median)}"
+    clause = "Estimated steps take" if job.simulated else "Steps take"
+    clause = f"{clause} {duration(longest.step.median)}"
+    if len(job.ranks) < 2:
+        return f"{clause}; this is one rank alone."
+    if shortest < longest.step.median:
+        clause = f"{clause} on rank {longest.rank}, down to {duration(shortest)} on others"
     if job.simulated:
-        return f"{clause}, longest on rank {longest.rank}; who would wait for it is not simulated."
+        return f"{clause}; who would wait for whom is not simulated."
     if not job.collectives:
         return f"{clause}; no collective ran on the GPU, so who waits for whom is not known."
     return f"{clause}; no rank keeps the others waiting."

@@ -57,7 +57,7 @@ def test_the_slow_rank_is_named_with_its_reason() -> None:
     [
         ({"straggler": None}, "no rank keeps the others waiting"),
         ({"straggler": None, "collectives": 0}, "who waits for whom is not known"),
-        ({"straggler": None, "simulated": True}, "who would wait for it is not simulated"),
+        ({"straggler": None, "simulated": True}, "who would wait for whom is not simulated"),
         ({"straggler": Straggler(1, "waits", 2.0 * MS, "", 0.0)}, "take least time"),
         ({"straggler": Straggler(1, "waits", 2.0 * MS, "", 0.0)}, "Nothing that was recorded"),
         ({"straggler": Straggler(1, "waits", MS, "dataloader", MS)}, "waiting for the DataLoader"),
