@@ -71,5 +71,5 @@ def filled(marks: Marks, start_ns: int, slot_ns: int, slots: int) -> Shares:
     """
     edges = start_ns + slot_ns * np.arange(slots + 1, dtype=np.int64)
     time_ns = covered(edges[:-1], edges[1:], *union(marks.start_ns, marks.end_ns))
-    shares: Shares = np.ceil(time_ns * (FULL / slot_ns)).astype(np.uint16)
+    shares: Shares = (-(-time_ns * FULL // slot_ns)).astype(np.uint16)
     return shares

@@ -41,19 +41,21 @@ def detailed_spans(
 
 
 def edges_of(steps: pd.DataFrame, start_ns: int, end_ns: int) -> Integers:
-    """The times at which steps begin, or of equal pieces where there are few steps."""
+    """The times at which steps begin, or of equal pieces where there are few steps.
+
+    The last edge is past the end: a mark may begin in the last moment of the recording.
+    """
     if len(steps) < MIN_STEPS:
-        return np.unique(np.linspace(start_ns, max(end_ns, start_ns + 1), PIECES + 1).astype("i8"))
+        return np.unique(np.linspace(start_ns, end_ns + 1, PIECES + 1).astype("i8"))
     starts = steps["start_ns"].to_numpy(dtype=np.int64)
-    return np.unique(np.concatenate(([start_ns], starts, [max(end_ns, start_ns + 1)])))
+    return np.unique(np.concatenate(([start_ns], starts, [end_ns + 1])))
 
 
 def within(marks: Marks, spans: Sequence[Span]) -> Marks:
     """The marks that begin in one of the spans."""
     inside = np.zeros(len(marks), dtype=bool)
     for start_ns, end_ns in spans:
-        # A mark may begin in the last moment of the recording.
-        inside[slice(*np.searchsorted(marks.start_ns, [start_ns, end_ns + 1]))] = True
+        inside[slice(*np.searchsorted(marks.start_ns, [start_ns, end_ns]))] = True
     return marks.where(inside)
 
 

@@ -52,7 +52,7 @@ def test_the_longest_are_kept(rows, budget):
 
 @given(intervals, st.lists(st.integers(0, 10_000), max_size=3), st.integers(1, 40))
 def test_detail_keeps_to_its_budget_and_holds_whole_spans(rows, wanted, budget):
-    edges = np.arange(0, 10_500, 500)
+    edges = np.arange(0, 10_501, 500)
     spans = detailed_spans([marks(rows)], edges, np.array(wanted, dtype=np.int64), budget)
     kept = within(marks(rows), spans)
     assert len(kept) <= budget
@@ -101,7 +101,7 @@ def test_lanes_are_threads_then_each_device_with_its_streams(analyses):
     ]  # fmt: skip
     assert timeline.steps["index"].tolist() == [0, 1, 2]
     assert timeline.notes == ()
-    assert timeline.detail == ((timeline.start_ns, timeline.end_ns),)
+    assert timeline.detail == ((timeline.start_ns, timeline.end_ns + 1),)
 
 
 def test_several_devices_are_told_apart(analyses):
@@ -162,7 +162,7 @@ def test_a_large_recording_keeps_whole_steps_in_detail_and_says_so(analyses, mon
     device = [track for track in timeline.tracks if track.lane.group != "host"]
     assert sum(len(track.marks) for track in host) == 900
     assert 4_900 < sum(len(track.marks) for track in device) <= 5_000
-    starts = set(analysis.steps["start_ns"]) | {timeline.end_ns}
+    starts = set(analysis.steps["start_ns"]) | {timeline.end_ns + 1}
     assert all({start, end} <= starts for start, end in timeline.detail)
     assert any("Single GPU events are kept for 3" in note for note in timeline.notes)
     assert any("900 longest of" in note for note in timeline.notes)
