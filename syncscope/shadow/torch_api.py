@@ -404,7 +404,7 @@ def _install_tensor_types(api: TorchApi, patches: FunctionPatches) -> None:
     def maker(dtype: torch.dtype) -> Callable[..., torch.Tensor]:
         def make(*args: Any) -> torch.Tensor:
             """Sizes make an uninitialized tensor, a sequence its values."""
-            if len(args) == 1 and not isinstance(args[0], int):
+            if len(args) == 1 and not isinstance(args[0], (int, torch.Size)):
                 return api.tensor(args[0], dtype=dtype, device="cuda")
             return torch.empty(*(args or (0,)), dtype=dtype, device="cuda")
 

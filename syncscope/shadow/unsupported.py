@@ -96,7 +96,7 @@ def _profiling(machine: Machine, original: Callable[..., None]) -> Callable[...,
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         if kwargs.pop("use_cuda", False) or kwargs.get("use_device") == "cuda":
             machine.note("torch.profiler", "records the CPU only: there is no GPU to trace")
-            kwargs["use_device"] = None
+            kwargs |= {"use_device": None, "use_cpu": True}
         original(self, *args, **kwargs)
 
     return __init__

@@ -119,6 +119,8 @@ def test_legacy_types_of_the_host_do_not_hold_tensors_of_the_gpu(session: Any) -
     assert isinstance(x.cpu(), torch.LongTensor)
     assert isinstance(x, torch.Tensor)
     assert torch.FloatTensor([1, 2]).tolist() == [1.0, 2.0]
+    for size in ((2, 3), (torch.Size((2, 3)),)):
+        assert torch.cuda.FloatTensor(*size).shape == (2, 3)
     assert x.type(torch.FloatTensor).type() == "torch.FloatTensor"
 
 
