@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -27,15 +27,15 @@ CALL_NS = 10_000
 
 _MARK, _STRETCH, _WAIT = range(3)
 
-_Nodes: TypeAlias = list[tuple[int, int]]
-_Places: TypeAlias = list[tuple[int, int, int, int, int]]
-_Calls: TypeAlias = list[tuple[int, int, int, int, int]]
+_Node: TypeAlias = list[int]
+"""Kind, index among its kind, lane; then of a mark its time, of a stretch queue, stretch that it
+is ordered behind, slack and gap, of a wait start, end, fixed_ns and after_ns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A replayed run: per mark when it was passed and all launched before it done; per wait
-    how long the host stood still."""
+    """A replayed run: per mark when lane 0 had passed it and all that it launched before was
+    done; per wait how long the host stood still."""
 
     done_ns: Ints
     blocked_ns: Ints
@@ -63,7 +63,7 @@ class Program:
         self._first = _stretches(work, waits, marks)
         self._last = np.append(self._first[1:], len(work.queue))[: len(self._first)] - 1
         self._lanes = 1 + int(max(work.lane.max(initial=0), waits.lane.max(initial=0)))
-        self._nodes, self._places, self._calls, self._targets = self._listed()
+        self._nodes, self._targets = self._listed()
 
     @property
     def size(self) -> int:
@@ -73,7 +73,8 @@ class Program:
     def recorded(self) -> Outcome:
         """The same figures of the run as it was recorded."""
         work, waits = self.work, self.waits
-        order = np.argsort(work.launch_ns, kind="stable")
+        order = np.flatnonzero(work.lane == 0)
+        order = order[np.argsort(work.launch_ns[order], kind="stable")]
         reach = np.append(np.maximum.accumulate(work.end_ns[order]), NEVER)
         place = np.searchsorted(work.launch_ns[order], self.marks, side="left") - 1
         blocked = np.maximum(waits.end_ns - waits.start_ns - waits.fixed_ns, 0)
@@ -86,21 +87,22 @@ class Program:
         on whichever queue: the program relied on that.
         """
         busy, late = self._recorded_maps if length_ns is None else self._maps(length_ns)
-        stays = [True] * len(self._calls) if gone is None else (~gone).tolist()
-        shift, floor = [0] * self._lanes, [NEVER] * self._lanes
-        free, done = [NEVER] * self.work.queues, [NEVER] * len(self._places)
-        blocked, passed = [0] * len(self._calls), []
-        places, calls, marks = self._places, self._calls, self.marks.tolist()
-        for kind, index in self._nodes:
+        stays = [True] * len(self._targets) if gone is None else (~gone).tolist()
+        shift, floor, reach = [0] * self._lanes, [NEVER] * self._lanes, NEVER
+        free, done = [NEVER] * self.work.queues, [NEVER] * len(busy)
+        blocked, passed = [0] * len(stays), []
+        for kind, index, lane, a, b, c, d in self._nodes:
             if kind == _STRETCH:
-                lane, queue, behind, slack, gap = places[index]
+                queue, behind, slack, gap = a, b, c, d
                 begin = max(free[queue], floor[lane] - gap)
                 if behind >= 0 and done[behind] + slack > begin:
                     begin = done[behind] + slack
-                end, alone = begin + busy[index], late[index] + shift[lane]
-                free[queue] = done[index] = alone if alone > end else end
+                end = max(begin + busy[index], late[index] + shift[lane])
+                free[queue] = done[index] = end
+                if lane == 0 and end > reach:
+                    reach = end
             elif kind == _WAIT:
-                lane, start, end, fixed, after = calls[index]
+                start, end, fixed, after = a, b, c, d
                 over = max([done[target] for target in self._targets[index]])
                 if stays[index]:
                     ready = start + shift[lane] + fixed
@@ -111,7 +113,7 @@ class Program:
                 blocked[index] = back - ready
                 shift[lane] = back - end
             else:
-                passed.append(max([marks[index] + shift[0], *free]))
+                passed.append(max(a + shift[0], reach))
         return Outcome(np.array(passed, dtype=np.int64), np.array(blocked, dtype=np.int64))
 
     @cached_property
@@ -129,32 +131,33 @@ class Program:
         end = total[self._last]
         return (end - before[first]).tolist(), (late + end).tolist()
 
-    def _listed(self) -> tuple[_Nodes, _Places, _Calls, list[list[int]]]:
+    def _listed(self) -> tuple[list[_Node], list[list[int]]]:
         """What does not change from replay to replay, as lists: Python's fastest access."""
         work, waits, first = self.work, self.waits, self._first
-        counts = (len(self.marks), len(first), len(waits.call))
-        kind = np.repeat([_MARK, _STRETCH, _WAIT], counts)
-        index = np.concatenate([np.arange(count) for count in counts])
-        time = np.concatenate((self.marks, work.launch_ns[first], waits.start_ns))
-        order = np.lexsort((index, kind, time))
 
         def stretch(activity: Ints) -> Ints:
             return np.searchsorted(first, activity, side="right") - 1
 
-        after = work.after[first]
+        after, gap = work.after[first], work.gap_ns[first]
         behind = np.where(after >= 0, stretch(after), -1)
-        gap = work.gap_ns[first]
+        slack = work.after_gap_ns[first] - gap
+        table = np.concatenate(
+            (
+                _rows(_MARK, self.marks, 0, self.marks, 0, 0, 0),
+                _rows(_STRETCH, work.launch_ns[first], work.lane[first], work.queue[first], behind,
+                      slack, gap),
+                _rows(_WAIT, waits.start_ns, waits.lane, waits.start_ns, waits.end_ns,
+                      waits.fixed_ns, waits.after_ns),
+            )
+        )  # fmt: skip
+        order = np.lexsort((table[:, 2], table[:, 1], table[:, 0]))
         targets, bounds = stretch(waits.target).tolist(), waits.first.tolist()
-        return (
-            _rows(kind[order], index[order]),
-            _rows(work.lane[first], work.queue[first], behind, work.after_gap_ns[first] - gap, gap),
-            _rows(waits.lane, waits.start_ns, waits.end_ns, waits.fixed_ns, waits.after_ns),
-            [targets[low:high] for low, high in pairwise(bounds)],
-        )
+        return table[order, 1:].tolist(), [targets[low:high] for low, high in pairwise(bounds)]
 
 
-def _rows(*columns: Ints) -> list[Any]:
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+def _rows(kind: int, time: Ints, *columns: Ints | int) -> Ints:
+    """A table of the columns time, kind, index, and those given."""
+    return np.column_stack(np.broadcast_arrays(time, kind, np.arange(len(time)), *columns))
 
 
 def _stretches(work: Work, waits: Waits, marks: Ints) -> Ints:

@@ -11,8 +11,8 @@ from syncscope.records import Replay
 TRUSTED_ERROR = 0.1
 """A replay that is off by more than this part of the time is not used."""
 
-BUDGET = 3_000_000
-"""Steps of Python that the replays of single sites together may take: some 2 s."""
+BUDGET = 2_000_000
+"""Steps of Python that the replays of single sites together may take: one to two seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def program_of(
     between launches, or the devices, is not known then. Time between windows counts as the
     host's own.
     """
-    if not len(activity) or not len(runtime):
+    if not len(activity) or not len(runtime) or not len(windows[0]):
         return None
     activity, runtime = activity.reset_index(drop=True), runtime.reset_index(drop=True)
     lane = _lanes(runtime, manifest, main)

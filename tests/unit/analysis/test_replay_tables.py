@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncscope.analysis.replay import Program
@@ -134,6 +134,7 @@ def run(wanted: Ops, freed: frozenset[int] = frozenset()) -> Machine:
     return machine
 
 
+@settings(max_examples=60, deadline=None)
 @given(ops("launch", "launch", "order", *WAITS, streams=(7, 8)))
 def test_a_recorded_machine_replays_exactly_as_it_ran(wanted: Ops) -> None:
     machine = run(wanted)
@@ -142,6 +143,7 @@ def test_a_recorded_machine_replays_exactly_as_it_ran(wanted: Ops) -> None:
     assert program.replay().done_ns.tolist() == [0, machine.end]
 
 
+@settings(max_examples=60, deadline=None)
 @given(ops("launch", "launch", *WAITS, streams=(7,)), st.sets(st.integers(4, 30)))
 def test_without_some_waits_the_replay_is_as_long_as_the_machine_would_run(
     wanted: Ops, freed: set[int]
@@ -152,6 +154,7 @@ def test_without_some_waits_the_replay_is_as_long_as_the_machine_would_run(
     assert outcome.done_ns[-1] == run(wanted, frozenset(freed)).end
 
 
+@settings(max_examples=60, deadline=None)
 @given(ops("launch", "launch", "order", *WAITS, streams=(7, 8)), st.data())
 def test_removing_waits_never_makes_a_recorded_machine_slower(wanted: Ops, data: Any) -> None:
     program = run(wanted).program()
