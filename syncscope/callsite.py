@@ -22,6 +22,7 @@ from types import CodeType, FrameType
 from syncscope.recording.tables import FrameRow, StackRow
 
 MAX_DEPTH = 64
+_DEPTHS = range(MAX_DEPTH)
 
 _OWN_FOLDERS = tuple(
     str(folder) + os.sep
@@ -144,6 +145,19 @@ def expression_at(filename: str, position: Position) -> str:
     return "\n".join(lines)
 
 
+def _key(frame: FrameType | None) -> tuple[int, ...]:
+    """Code objects (by id) and offsets of a frame and its callers, innermost first."""
+    key: list[int] = []
+    add = key.append
+    for _ in _DEPTHS:
+        if frame is None:
+            break
+        add(id(frame.f_code))
+        add(frame.f_lasti)
+        frame = frame.f_back
+    return tuple(key)
+
+
 class StackTable:
     """Interns call stacks. `capture` is for hot paths; `resolve` for the flushing thread.
 
@@ -162,22 +176,25 @@ class StackTable:
 
     def capture(self, frame: FrameType | None = None, skip: int = 1) -> int:
         """Id of the stack at `frame` (default: the caller's caller, `skip` frames up)."""
-        return self.intern(self.key_of(sys._getframe(skip) if frame is None else frame))
+        start = sys._getframe(skip) if frame is None else frame
+        key = _key(start)
+        known = self._ids.get(key)
+        if known is None:
+            known = self.intern(self.key_of(start))
+        return known
 
     def key_of(self, frame: FrameType | None) -> tuple[int, ...]:
-        """A stack without an id yet: for samples, of which few are kept."""
-        key: list[int] = []
-        codes = self._codes
-        depth = 0
-        while frame is not None and depth < MAX_DEPTH:
-            code = frame.f_code
-            identity = id(code)
-            codes.setdefault(identity, code)
-            key.append(identity)
-            key.append(frame.f_lasti)
-            frame = frame.f_back
-            depth += 1
-        return tuple(key)
+        """A stack without an id yet: for samples, of which few are kept.
+
+        It holds its code objects, so that no other one can get their ids.
+        """
+        codes, above = self._codes, frame
+        for _ in _DEPTHS:
+            if above is None:
+                break
+            codes.setdefault(id(above.f_code), above.f_code)
+            above = above.f_back
+        return _key(frame)
 
     def intern(self, key: tuple[int, ...]) -> int:
         """Id of a stack that `key_of` gave."""

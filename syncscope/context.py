@@ -68,6 +68,8 @@ class CaptureContext:
     threads: ThreadTable = field(default_factory=ThreadTable)
     origin_unix_ns: int = field(default_factory=time.time_ns)
     clock: Callable[[], int] | None = None
+    waits: int = 0
+    """How often a hook saw the host wait, for whatever; threads may lose a count of each other."""
 
     def now(self) -> int:
         """Nanoseconds since the recording's origin."""

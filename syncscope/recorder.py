@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from syncscope.capture.operators import DetailSteps
     from syncscope.capture.step_marks import StepMarks
     from syncscope.capture.sync_warnings import SyncWarnings
+    from syncscope.capture.transfers import Transfers
 
 NOTHING_TO_RECORD = "the program never imported torch: there was nothing to record"
 
@@ -46,8 +47,13 @@ def _abandon_in_child() -> None:
         recorder.abandon()
 
 
+def _forget_flights() -> None:
+    for recorder in list(_live):
+        recorder.forget_flights()
+
+
 # A hook that cannot be taken back again: so there is one for all recorders.
-os.register_at_fork(after_in_child=_abandon_in_child)
+os.register_at_fork(before=_forget_flights, after_in_child=_abandon_in_child)
 
 
 class Recorder:
@@ -79,6 +85,7 @@ class Recorder:
         self._step_marks: StepMarks | None = None
         self._cuda_start: CudaStart | None = None
         self._flights: Flights | None = None
+        self._transfers: Transfers | None = None
         self._overhead: dict[str, float] = {}
         self._pid = os.getpid()
         _live.add(self)
@@ -157,6 +164,11 @@ class Recorder:
         row = HostRow(thread, start_ns, end_ns, "allow", reason, stack_id)
         self.writer.rows("host").append(row)
 
+    def forget_flights(self) -> None:
+        """Let go of CUDA's events: one that ends in a forked child ends the child."""
+        if self._flights is not None:
+            self._flights.forget()
+
     def abandon(self) -> None:
         """Let go without writing: for a forked child, which owns no recording."""
         self.writer.abandon()
@@ -201,7 +213,8 @@ class Recorder:
 
         context, start = self.context, self._collectors.start
         self._flights = Flights(context)
-        start(Transfers(context, self._flights))
+        self._transfers = Transfers(context, self._flights)
+        start(self._transfers)
         start(self._flights)
         for make in (ExplicitWaits, HostEvents, Nvml):
             start(make(context))
@@ -222,7 +235,7 @@ class Recorder:
         self._manifest = replace(
             self._manifest, devices=tuple(Device(i, name) for i, name in enumerate(names))
         )
-        warned = SyncWarnings(self.context)
+        warned = SyncWarnings(self.context, self._transfers and self._transfers.readback_code)
         self._collectors.start(warned)
         if not self.options.gpu_activity:
             self._collectors.note("activity", "off", "switched off")

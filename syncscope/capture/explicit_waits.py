@@ -27,13 +27,15 @@ class ExplicitWaits:
         """Wrap the calls, below their public names so that imported names count too."""
         wait = functools.partial(self._wrap, source="explicit", explicit=True)
         wait(torch._C, "_cuda_synchronize", op="torch.cuda.synchronize")
+        wait(torch._C, "_accelerator_synchronizeDevice", op="torch.accelerator.synchronize")
         wait(torch.cuda.Stream, "synchronize", op="torch.cuda.Stream.synchronize")
         wait(torch.cuda.Event, "synchronize", op="torch.cuda.Event.synchronize")
         wait(torch._C, "_cuda_emptyCache", op="torch.cuda.empty_cache", kind="allocator")
         if torch.distributed.is_available():
             collectives = torch.distributed.distributed_c10d
             for module in (torch.distributed, collectives):
-                wait(module, "barrier", op="torch.distributed.barrier")
+                for name in ("barrier", "destroy_process_group"):
+                    wait(module, name, op=f"torch.distributed.{name}")
             wait(collectives.Work, "wait", op="torch.distributed.Work.wait")
         # Its size is read back by thrust, of which torch does not warn.
         self._wrap(torch.Tensor, "coalesce", "Tensor.coalesce", source="explicit", explicit=False)
@@ -61,6 +63,7 @@ class ExplicitWaits:
             try:
                 return original(*args, **kwargs)
             finally:
+                context.waits += explicit
                 rows.append(
                     BlockingRow(
                         context.threads.current(), start_ns, context.now(),

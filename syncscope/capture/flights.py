@@ -1,21 +1,24 @@
 """Copies that nobody has waited for yet, and the host touching their memory too early.
 
-A copy between pinned memory and a GPU with `non_blocking=True` returns at once. For each an
-event is recorded; when the host reads what is being written, or writes what is being read,
-the event is asked (which never waits) whether the copy is over. So what is reported did
-happen in this run; a race that the GPU happened to win is not seen.
+A copy between pinned memory and a GPU with `non_blocking=True` returns at once. It is in
+flight until the host has waited for something since, and an event recorded after the copy says
+that it is over (asking never waits). When the host meanwhile reads what is being written, or
+writes what is being read, that is a race, also where the GPU happened to win it.
 
-Nothing but a few methods of `torch.Tensor` is wrapped, and those only from the first such
-copy on. A copy then costs one event, a touch the length of a list.
+A wait that no hook sees counts as none; a wait for something else counts once the copy is
+over, so such a race is seen only where the GPU loses it. Only the methods of `torch.Tensor`
+below are wrapped, and only from the first such copy on; detail steps see every operator.
+A copy costs one event, a touch the length of a list.
 """
 
 from __future__ import annotations
 
 import functools
-from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from syncscope.context import CaptureContext
 from syncscope.patches import Patches
@@ -27,6 +30,11 @@ _READS = (
     "__array__", "__bool__", "__float__", "__int__", "__index__", "__repr__", "__format__",
 )  # fmt: skip
 
+MOST = 64
+"""How many copies are remembered; a program that never waits could have any number."""
+
+_query = torch.cuda.Event.query
+
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 """Types with memory of their own; torch.compile's stand-ins have none."""
 
@@ -37,7 +45,11 @@ class Flight(NamedTuple):
     upload: bool
     start: int
     end: int
-    event: Any
+    memory: StorageWeakRef
+    waits: int
+    """How many waits the hooks had seen when it departed."""
+    arrived: Callable[[], bool]
+    """Asks CUDA whether it is over."""
 
 
 class Flights:
@@ -49,7 +61,7 @@ class Flights:
         self._context = context
         self._rows = context.writer.rows("blocking")
         self._patches = Patches()
-        self._pending: deque[Flight] = deque()
+        self._pending: tuple[Flight, ...] = ()
         self._watching = False
 
     def start(self) -> None:
@@ -58,8 +70,12 @@ class Flights:
     def stop(self) -> None:
         """Unwrap the methods, forget the copies."""
         self._patches.undo()
-        self._pending.clear()
+        self.forget()
         self._watching = False
+
+    def forget(self) -> None:
+        """Forget the copies. Before a fork: CUDA's events must not end in the child."""
+        self._pending = ()
 
     def depart(self, source: torch.Tensor, target: torch.Tensor) -> None:
         """An asynchronous copy between pinned memory and a device was enqueued."""
@@ -71,21 +87,32 @@ class Flights:
             return
         if not self._watching:
             self._watch()
-        while self._pending and self._pending[0].event.query():
-            self._pending.popleft()
         event = torch.cuda.current_stream(remote.device).record_event()
-        self._pending.append(Flight(upload, *_span(host), event))
+        self._take_off(host, functools.partial(_query, event), upload=upload)
+
+    def _take_off(self, host: torch.Tensor, arrived: Callable[[], bool], *, upload: bool) -> None:
+        memory = StorageWeakRef(host.untyped_storage())
+        flight = Flight(upload, *_span(host), memory, self._context.waits, arrived)
+        # Another thread may do the same meanwhile: then one of the two flights is lost.
+        self._pending = (*(f for f in self._pending if self._in_flight(f)), flight)[-MOST:]
+
+    def _in_flight(self, flight: Flight) -> bool:
+        """Whether its memory is still the same, and nobody can know that the copy is over."""
+        if flight.memory.expired():
+            return False
+        return flight.waits == self._context.waits or not flight.arrived()
 
     def touch(self, tensor: torch.Tensor, op: str, *, writes: bool) -> None:
         """The host is about to read or write a tensor of its own."""
-        if not self._pending or type(tensor) not in _PLAIN or tensor.device.type != "cpu":
+        pending = self._pending
+        if not pending or type(tensor) not in _PLAIN or tensor.device.type != "cpu":
             return
         if tensor.layout != torch.strided:
             return
         start, end = _span(tensor)
-        for flight in self._pending:
+        for flight in pending:
             apart = end <= flight.start or flight.end <= start
-            if not apart and (writes or not flight.upload) and not flight.event.query():
+            if not apart and (writes or not flight.upload) and self._in_flight(flight):
                 self._report(op)
                 return
 
@@ -105,18 +132,32 @@ class Flights:
             self._wrap(name, writes=True)
         for name in _READS:
             self._wrap(name, writes=False)
+        for owner in (torch.cuda.Event, torch.cuda.Stream):
+            self._wrap_query(owner)
 
     def _wrap(self, name: str, *, writes: bool) -> None:
         original, op = getattr(torch.Tensor, name), f"Tensor.{name}"
-        pending, touch = self._pending, self.touch
+        flights = self
 
         @functools.wraps(original)
         def touching(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            if pending:
-                touch(self, op, writes=writes)
+            if flights._pending:
+                flights.touch(self, op, writes=writes)
             return original(self, *args, **kwargs)
 
         self._patches.put(torch.Tensor, name, touching)
+
+    def _wrap_query(self, owner: Any) -> None:
+        """A program that asks whether its copy is over need not wait for it."""
+        original, context = owner.query, self._context
+
+        @functools.wraps(original)
+        def query(self: Any) -> bool:
+            over = bool(original(self))
+            context.waits += over
+            return over
+
+        self._patches.put(owner, "query", query)
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:

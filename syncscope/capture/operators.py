@@ -49,7 +49,7 @@ class DetailSteps:
         """
         if torch._C._len_torch_dispatch_stack():
             return False
-        operators = Operators(self._context, self._flights)
+        operators = Operators(self._context, self._flights, self._warned)
         self._warned.listeners.append(operators.synchronized)
         self._mode = _WatchingMode(operators)
         self._mode.__enter__()  # type: ignore[no-untyped-call]
@@ -70,62 +70,78 @@ class DetailSteps:
 class Operators:
     """Carries operators out and notes those that wait or copy."""
 
-    def __init__(self, context: CaptureContext, flights: Flights) -> None:
+    def __init__(self, context: CaptureContext, flights: Flights, warned: SyncWarnings) -> None:
         self._context = context
         self._flights = flights
+        self._warned = warned
         self._rows = context.writer.rows("ops")
         self._origins: dict[int, tuple[StorageWeakRef, int]] = {}
         self._forward: dict[int, int] = {}
         self._first_node = torch._C._autograd._get_sequence_nr()
         self._local = threading.local()
 
-    def synchronized(self) -> None:
-        """Torch warns, on this thread, that the operator which just ran has waited."""
-        self._local.waited = True
+    def synchronized(self) -> bool:
+        """Torch warns on this thread. True if that is of the operator that runs."""
+        waits = getattr(self._local, "waits", None)
+        if waits is None:
+            return False
+        self._local.waits = waits + 1
+        return True
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Carry one operator out. Raises what it raises."""
-        context, local = self._context, self._local
         inputs = list(_tensors(args)) + list(_tensors(kwargs.values()))
-        name = func._schema.name
         self._note_node()
         self._note_touch(func, inputs)
-        start_ns = context.now()
-        local.waited = False
-        result = func(*args, **kwargs)
+        start_ns = self._context.now()
+        result, waits = self._carry_out(func, args, kwargs)
         outputs = list(_tensors((result,)))
-        direction = _direction(name, inputs, outputs)
-        if local.waited or direction:
-            self._add(func, start_ns, inputs, direction)
+        direction = _direction(func._schema.name, inputs, outputs)
+        if waits or direction:
+            self._add(func, start_ns, inputs, waits, direction)
         self._note_origins(outputs, inputs)
         return result
 
-    def _add(self, func: Any, start_ns: int, inputs: list[torch.Tensor], direction: str) -> None:
-        context = self._context
+    def _carry_out(self, func: Any, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, int]:
+        """The result, and of how many waits torch warned."""
+        local = self._local
+        around, local.waits = getattr(local, "waits", None), 0
+        try:
+            # Torch hands warnings on where a binding returns. A plain call of an operator is
+            # none, and the warnings would come when the program's own call returns; this is.
+            result = torch._C._disabled_torch_function_impl(func, (), args, kwargs)
+            return result, local.waits
+        finally:
+            local.waits = around
+
+    def _add(
+        self, func: Any, start_ns: int, inputs: list[torch.Tensor], waits: int, direction: str
+    ) -> None:
+        context, stacks = self._context, self._context.stacks
+        frame = _program_frame()
+        stack_id = stacks.intern(stacks.key_of(frame))
         self._rows.append(
             OpRow(
                 context.threads.current(),
                 start_ns,
                 context.now(),
-                self._line(),
+                stack_id,
                 func.name() if "." in func.name() else f"{func.name()}.default",
                 ", ".join("x".join(map(str, x.shape)) or "scalar" for x in inputs),
                 ", ".join(str(x.dtype).removeprefix("torch.") for x in inputs),
                 ", ".join(str(x.device) for x in inputs),
-                self._local.waited,
+                waits > 0,
                 direction,
                 self._origin(inputs) if direction == "h2d" else -1,
                 self._forward_line(),
             )
         )
+        for _ in range(waits if frame is not None else 0):
+            self._warned.tell(stack_id)  # on autograd's own threads the backward call tells
 
     def _line(self) -> int:
-        """The stack of the program; without frames on autograd's own threads."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
-            frame = frame.f_back
         stacks = self._context.stacks
-        return stacks.intern(stacks.key_of(frame))
+        return stacks.intern(stacks.key_of(_program_frame()))
 
     def _note_node(self) -> None:
         """The operator that follows a new autograd node is the one that it was made for."""
@@ -210,6 +226,14 @@ def _leave(mode: TorchDispatchMode) -> None:
         above.append(torch._C._pop_torch_dispatch_stack(None))
     for other in reversed(above):
         torch._C._push_on_torch_dispatch_stack(other)
+
+
+def _program_frame() -> FrameType | None:
+    """The innermost frame of the program; None on autograd's own threads."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
+        frame = frame.f_back
+    return frame
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:

@@ -13,9 +13,11 @@ What the program sees stays as it was: the warnings never reach its filters or i
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import warnings
 from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -25,29 +27,38 @@ from syncscope.patches import Patches
 from syncscope.recording.tables import BlockingRow
 
 _MESSAGE = "called a synchronizing CUDA operation"
-_FILTER = ("always", re.compile(re.escape(_MESSAGE)), Warning, None, 0)
 _OFF, _WARN, _ERROR = 0, 1, 2
 _MUTATION_HOOKS = ("_filters_mutated", "_filters_mutated_lock_held")
 
 
 class SyncWarnings:
-    """Collector of torch's sync warnings. Free: it works only when something synchronizes."""
+    """Collector of torch's sync warnings. Free: it works only when something synchronizes.
+
+    `spanned_by` is the code of a wrapper that notes each of its calls itself: a wait right
+    under it needs no row of its own.
+    """
 
     name = "sync_warnings"
 
-    def __init__(self, context: CaptureContext) -> None:
+    def __init__(self, context: CaptureContext, spanned_by: CodeType | None = None) -> None:
         self._context = context
+        self._spanned_by = spanned_by
         self._rows = context.writer.rows("blocking")
         self._patches = Patches()
         self._program_mode = _OFF
+        self._entry = ("ignore", _Pattern(self._seen), Warning, None, 0)
         self._forwarding = threading.local()
-        self.listeners: list[Callable[[], None]] = []
-        """Called on the thread that synchronized, right after it did."""
+        self._registries: dict[str, dict[Any, Any]] = {}
+        self.listeners: list[Callable[[], bool]] = []
+        """Called on the thread that synchronized, right after it did; True: it tells of it."""
 
     def start(self) -> None:
         """Needs CUDA to be initialized."""
         self._program_mode = torch._C._cuda_get_sync_debug_mode()
-        self._patch_warnings()
+        for name in _MUTATION_HOOKS:
+            if hasattr(warnings, name):
+                self._patches.put(warnings, name, self._then_first(getattr(warnings, name)))
+        self._put_entry_first()
         self._patch_mode()
         if self._program_mode != _ERROR:
             with warnings.catch_warnings():
@@ -57,26 +68,45 @@ class SyncWarnings:
     def stop(self) -> None:
         """Give the program its own mode, filters and hooks back."""
         self._patches.undo()
-        _remove_filter()
+        self._remove_entry()
         torch._C._cuda_set_sync_debug_mode(self._program_mode)
 
-    def _patch_warnings(self) -> None:
-        show = warnings._showwarnmsg  # type: ignore[attr-defined]
+    def tell(self, stack_id: int) -> None:
+        """Note a wait that ended just now at this stack."""
+        context = self._context
+        now_ns = context.now()
+        self._rows.append(
+            BlockingRow(
+                context.threads.current(), now_ns, now_ns, stack_id,
+                "warning", "", "sync", False, "",
+            )
+        )  # fmt: skip
 
-        def show_message(message: warnings.WarningMessage) -> None:
-            ours = str(message.message).startswith(_MESSAGE)
-            if not ours or getattr(self._forwarding, "now", False):
-                show(message)
-                return
-            self._record()
-            if self._program_mode == _WARN:
-                self._forward(message)
+    def _seen(self, text: str) -> bool:
+        """The filters are asked about a warning. True if it is torch's, and hidden."""
+        if not text.startswith(_MESSAGE) or getattr(self._forwarding, "now", False):
+            return False
+        self._context.waits += 1
+        caller = sys._getframe().f_back
+        told = [listener() for listener in self.listeners]
+        if caller is not None and not any(told) and caller.f_code is not self._spanned_by:
+            self.tell(self._context.stacks.capture(caller))
+        if self._program_mode == _WARN:
+            self._forward(text, caller)
+        return True
 
-        self._patches.put(warnings, "_showwarnmsg", show_message)
-        for name in _MUTATION_HOOKS:
-            if hasattr(warnings, name):
-                self._patches.put(warnings, name, _then_first(getattr(warnings, name)))
-        _put_filter_first()
+    def _forward(self, text: str, caller: FrameType | None) -> None:
+        """Send a warning that the program asked for through the program's own filters."""
+        module, file, line = "<sys>", "<sys>", 0
+        if caller is not None:
+            module = caller.f_globals.get("__name__", module)
+            file, line = caller.f_code.co_filename, caller.f_lineno
+        registry = self._registries.setdefault(module, {})
+        self._forwarding.now = True
+        try:
+            warnings.warn_explicit(text, UserWarning, file, line, module, registry)
+        finally:
+            self._forwarding.now = False
 
     def _patch_mode(self) -> None:
         self._set_mode = torch._C._cuda_set_sync_debug_mode
@@ -88,63 +118,43 @@ class SyncWarnings:
         self._patches.put(torch._C, "_cuda_set_sync_debug_mode", set_mode)
         self._patches.put(torch._C, "_cuda_get_sync_debug_mode", lambda: self._program_mode)
 
-    def _forward(self, message: warnings.WarningMessage) -> None:
-        """Send a warning that the program asked for through the program's own filters."""
-        self._forwarding.now = True
-        _remove_filter()
-        try:
-            warnings.warn_explicit(
-                str(message.message), message.category, message.filename, message.lineno
-            )
-        finally:
-            _put_filter_first()
-            self._forwarding.now = False
+    def _put_entry_first(self) -> None:
+        # Inserting without `_filters_mutated` keeps the registries of warnings already shown, so
+        # that no warning of the program is shown a second time because of us.
+        filters = _filters()
+        if not filters or filters[0] is not self._entry:
+            self._remove_entry()
+            filters.insert(0, self._entry)
 
-    def _record(self) -> None:
-        context = self._context
-        now = context.now()
-        self._rows.append(
-            BlockingRow(
-                context.threads.current(),
-                now,
-                now,
-                context.stacks.capture(skip=3),
-                "warning",
-                "",
-                "sync",
-                False,
-                "",
-            )
-        )
-        for listener in self.listeners:
-            listener()
+    def _remove_entry(self) -> None:
+        filters = _filters()
+        filters[:] = [entry for entry in filters if entry is not self._entry]
+
+    def _then_first(self, original: Callable[[], None]) -> Callable[[], None]:
+        # `simplefilter`, `filterwarnings`, `resetwarnings` and `catch_warnings` all end in this
+        # hook: whatever the program puts in front ("error", say), our entry goes before it.
+        def mutated() -> None:
+            original()
+            self._put_entry_first()
+
+        return mutated
+
+
+class _Pattern:
+    """Stands where a filter has its regular expression: python asks it about each warning.
+
+    That is the cheapest place to hear of one: nothing is made for a warning that is ignored.
+    """
+
+    def __init__(self, hears: Callable[[str], bool]) -> None:
+        self.match = hears
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Libraries send the filters to worker processes.
+        return re.compile, (re.escape(_MESSAGE),)
 
 
 def _filters() -> list[Any]:
     """The filter list in force (a context variable's from Python 3.14 on)."""
     get = getattr(warnings, "_get_filters", None)
     return get() if get is not None else warnings.filters  # type: ignore[return-value]
-
-
-def _put_filter_first() -> None:
-    # Inserting without `_filters_mutated` keeps the registries of warnings already shown, so
-    # that no warning of the program is shown a second time because of us.
-    filters = _filters()
-    if not filters or filters[0] is not _FILTER:
-        _remove_filter()
-        filters.insert(0, _FILTER)
-
-
-def _remove_filter() -> None:
-    filters = _filters()
-    filters[:] = [entry for entry in filters if entry is not _FILTER]
-
-
-def _then_first(original: Callable[[], None]) -> Callable[[], None]:
-    # `simplefilter`, `filterwarnings`, `resetwarnings` and `catch_warnings` all end in this
-    # hook: whatever the program puts in front ("error", say), our entry goes before it.
-    def mutated() -> None:
-        original()
-        _put_filter_first()
-
-    return mutated

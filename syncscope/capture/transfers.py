@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
@@ -31,6 +32,8 @@ class Transfers:
         self._flights = flights
         self._rows = context.writer.rows("transfers")
         self._patches = Patches()
+        self.readback_code: CodeType | None = None
+        """The wrapper of `item` and its like, which notes each of its calls that waits."""
 
     def start(self) -> None:
         """Wrap the methods."""
@@ -73,6 +76,7 @@ class Transfers:
             add(name, start, self, None, False)
             return result
 
+        self.readback_code = readback.__code__
         return readback
 
     def _copy(self, name: str, original: Any) -> Any:
@@ -106,7 +110,9 @@ class Transfers:
         end_ns = context.now()
         host = source if upload else target
         memory = _memory(host)
-        if non_blocking and memory == "pinned" and host is not None and target is not None:
+        if not non_blocking or (memory == "pageable" and not upload):
+            context.waits += 1
+        elif memory == "pinned" and target is not None:
             self._flights.depart(source, target)
         self._rows.append(
             TransferRow(

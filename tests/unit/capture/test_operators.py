@@ -6,7 +6,9 @@ The device that is not the host is played by torch's meta device.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +18,7 @@ from syncscope.capture.flights import Flights
 from syncscope.capture.operators import DetailSteps
 from syncscope.capture.sync_warnings import SyncWarnings
 from syncscope.context import CaptureContext
-from syncscope.recording.tables import FrameRow, OpRow, StackRow
+from syncscope.recording.tables import BlockingRow, FrameRow, OpRow, StackRow
 
 
 @pytest.fixture
@@ -84,6 +86,40 @@ def test_an_operator_that_torch_warns_of_is_noted_as_blocking(
         library._destroy()
     (row,) = noted(context)
     assert (row.op, row.blocking, row.direction) == ("syncscope_test::waits.default", True, "")
+    (wait,) = (row for row in context.writer.rows("blocking") if isinstance(row, BlockingRow))
+    assert (wait.source, wait.stack_id) == ("warning", row.stack_id)
+
+
+def test_a_warning_reaches_us_while_its_operator_runs_and_not_after_the_programs_call(
+    detail: DetailSteps, warned: SyncWarnings, context: CaptureContext, monkeypatch: Any
+) -> None:
+    def shown(message: warnings.WarningMessage) -> None:
+        assert "was resized" in str(message.message)
+        assert warned.listeners[0]()
+
+    monkeypatch.setattr(warnings, "_showwarnmsg", shown)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        torch.add(torch.ones(4), 1, out=torch.empty(3))  # torch warns from inside of it
+    assert [(row.op, row.blocking) for row in noted(context)] == [("aten::add.out", True)]
+    assert not warned.listeners[0]()
+
+
+def test_what_autograds_own_threads_wait_for_is_left_to_the_backward_call(
+    detail: DetailSteps, warned: SyncWarnings, context: CaptureContext, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(operators, "_program_frame", lambda: None)
+    library = torch.library.Library("syncscope_test", "FRAGMENT")
+    try:
+        library.define("waits(Tensor x) -> Tensor")
+        library.impl("waits", lambda x: x.clone() if warned.listeners[0]() else x, "CPU")
+        torch.ops.syncscope_test.waits(torch.ones(2))
+    finally:
+        library._destroy()
+    (row,) = noted(context)
+    assert row.blocking
+    assert expressions(context)[row.stack_id] == ""
+    assert context.writer.rows("blocking") == []
 
 
 def test_a_backward_operator_names_the_line_of_its_forward(

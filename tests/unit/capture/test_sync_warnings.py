@@ -6,6 +6,7 @@ is shown in tests/gpu.
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Iterator
 
@@ -88,6 +89,48 @@ def test_a_program_that_switched_warnings_on_gets_them(mode: Mode, rows: list[Ro
         synchronize()
     assert [str(entry.message) for entry in seen] == [MESSAGE]
     assert len(rows) == 1
+
+
+def test_the_programs_default_filter_shows_a_place_once_and_we_count_each(
+    mode: Mode, rows: list[Row]
+) -> None:
+    torch._C._cuda_set_sync_debug_mode(1)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            synchronize()
+    assert len(seen) == 1
+    assert len(rows) == 3
+
+
+def test_an_error_that_the_program_makes_of_its_warnings_reaches_it(
+    mode: Mode, rows: list[Row]
+) -> None:
+    torch._C._cuda_set_sync_debug_mode(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="synchronizing"):
+            synchronize()
+    assert len(rows) == 1
+
+
+def test_the_filters_can_be_sent_to_another_process(rows: list[Row]) -> None:
+    (action, pattern, *_) = pickle.loads(pickle.dumps(list(warnings.filters)))[0]
+    assert action == "ignore"
+    assert pattern.match(MESSAGE)
+    assert rows == []
+
+
+def test_a_wait_right_under_a_wrapper_that_tells_of_it_has_no_row(
+    mode: Mode, context: CaptureContext
+) -> None:
+    collector = SyncWarnings(context, synchronize.__code__)
+    collector.start()
+    warnings.warn(MESSAGE, UserWarning, stacklevel=1)
+    synchronize()
+    collector.stop()
+    assert len(context.writer.rows("blocking")) == 1
+    assert context.waits == 2
 
 
 def test_error_mode_reaches_torch_and_default_keeps_us_watching(
