@@ -48,7 +48,7 @@ from syncscope.analysis.replay_cures import Cure, WhatIf, cure_of
 from syncscope.analysis.result import Analysis
 
 WARM_STEPS = 8
-MOST_PRICE_NS = 20_000
+MOST_PRICE_NS = 8_000
 
 
 def record(pair: Pair, which: int, args: argparse.Namespace, device: str) -> Analysis:

@@ -244,3 +244,20 @@ def test_the_best_case_of_a_slow_example_is_what_its_repaired_twin_takes() -> No
     assert twin.what_if is not None
     assert slow.summary.run.step_ns > 3.5 * best
     assert best == pytest.approx(twin.what_if.step_ns, rel=0.1)
+
+
+def test_a_thread_of_its_own_does_not_hold_up_the_steps_of_another(builder: Any) -> None:
+    loop(builder, busy=600, own=400)
+    for step in range(6):
+        now = step * 1_017 * US
+        builder.kernel(now, now + 8 * US, now + 300 * US, thread=5, stream=9)
+        builder.sync(now + 20 * US, now + 305 * US, thread=5)
+    summary = summary_of(builder)
+    (site,) = (site for site in summary.sites if site.line == 10)
+    assert site.savings_ns_per_step == pytest.approx(413 * US, abs=25 * US)
+
+
+def test_work_in_a_window_of_no_length_is_not_replayed(builder: Any) -> None:
+    builder.window(0, 0)
+    builder.kernel(0, 0, 0)
+    assert summary_of(builder).replay.baseline_error is None
