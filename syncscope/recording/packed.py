@@ -7,7 +7,7 @@ of its simulation. Here it is 72 bytes in a buffer, and becomes columns when it 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,7 @@ NO_ACTIVITY = -1
 _FIELDS = 9
 
 
-@dataclass(frozen=True, slots=True)
-class CallTexts:
+class CallTexts(NamedTuple):
     """What is the same for many calls: texts of a `RuntimeRow` and of its `ActivityRow`."""
 
     call: str

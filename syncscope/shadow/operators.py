@@ -92,7 +92,10 @@ INDEXING = ("index", "_unsafe_index", "index_put", "index_put_", "_index_put_imp
 
 _DYNAMIC = torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape
 
-SCALARS = frozenset({int, float, bool, type(None), str, torch.dtype, torch.memory_format})
+SCALARS = frozenset(
+    {int, float, bool, complex, type(None), str}
+    | {torch.dtype, torch.layout, torch.memory_format, torch.device}
+)
 """Types of arguments that cannot hold a tensor."""
 
 _IS_TENSOR: dict[type, bool] = {torch.Tensor: True, torch.nn.Parameter: True}
@@ -121,6 +124,23 @@ def tensors_in(values: Any) -> list[torch.Tensor]:
 def takes_host_tensors(name: str) -> bool:
     """Whether an operator accepts host tensors with dimensions next to the GPU's."""
     return name.startswith(TAKES_HOST_TENSORS) or name.removeprefix("aten::") in INDEXING
+
+
+def takes_lists(func: Any) -> bool:
+    """Whether some argument is a list of tensors."""
+    types = (str(argument.type) for argument in func._schema.arguments)
+    return any("Tensor" in kind and "List" in kind for kind in types)
+
+
+def flattened(values: tuple[Any, ...]) -> list[Any]:
+    """Arguments, with the items of lists in place of the lists."""
+    flat: list[Any] = []
+    for value in values:
+        if type(value) is list or type(value) is tuple:
+            flat.extend(value)
+        else:
+            flat.append(value)
+    return flat
 
 
 def returns_view(func: Any) -> bool:
@@ -303,14 +323,14 @@ class Operators:
         """An operator that reads and writes tensors where they live."""
         general = self._general(func)
         on_gpu = self._on_gpu(func)
+        lists = takes_lists(func)
 
         def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             """The common case, without a call: all tensors plain, and on one GPU."""
-            if kwargs:
-                return general(args, kwargs)
+            values: Any = (*args, *kwargs.values()) if kwargs else args
             device = -1
             size = 0
-            for value in args:
+            for value in flattened(values) if lists else values:
                 kind = type(value)
                 if kind in PLAIN:
                     try:
@@ -324,7 +344,7 @@ class Operators:
                         return general(args, kwargs)
                     device = index
                     size += value.nbytes
-                elif kind not in SCALARS:
+                elif kind not in SCALARS and (lists or kind is not list):
                     return general(args, kwargs)
             if device < 0:
                 return general(args, kwargs)
@@ -369,7 +389,7 @@ class Operators:
         thread = machine.thread
         name = func._schema.name
         full_name = func.name()
-        kernel = name not in NO_KERNEL
+        code = None if name in NO_KERNEL else timeline.kernel_code(name)
         fresh = returns_fresh(func)
         flops = flops_of(func)
         effects_of = self._effects(func)
@@ -387,13 +407,13 @@ class Operators:
                     size += machine.place(result, device)
                 else:
                     size += place_results(machine, name, result, device)
-            if kernel:
+            if code is not None:
                 if flops is None:
                     duration = clock.KERNEL_FIXED_NS + int(size * ns_per_byte)
                 else:
                     duration = roofline.compute(size, flops(args, result), dtype_of(args))
                 if thread.capture is None:
-                    timeline.launch(device, name, duration)
+                    timeline.launch_kernel(device, code, duration)
                 else:
                     thread.capture.add(op, args, kwargs, result, name, duration)
             else:
