@@ -6,7 +6,8 @@ machines, so each block of a variant stands between two bare blocks, its ratio i
 against the mean of those two, and the median of the ratios is reported. The variants that
 attach CUPTI come last, because a process may stay slower after CUPTI was attached once.
 
-A variant stops after its share of `--seconds`, with two blocks at least.
+A variant stops after its share of `--seconds`, with two blocks at least. Those that say what
+syncscope costs, and what torch alone would, get a larger one.
 
     python benchmarks/overhead.py [--blocks 8] [--steps 24] [--seconds 170] [--json FILE]
 """
@@ -124,6 +125,13 @@ VARIANTS: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
 }
 
 
+COMPARED = (
+    "bare", "free collectors", "detail auto, after its detail steps", "torch.profiler CUDA",
+)  # fmt: skip
+WEIGHT = 4
+"""How many times longer those are measured than the others."""
+
+
 def time_block(step: Callable[[], float], steps: int) -> float:
     """Median seconds of a step after the first third, in which buffers are made.
 
@@ -142,14 +150,16 @@ def measure(
 ) -> list[dict[str, object]]:
     """Step time of each variant and its ratio against the bare blocks around it.
 
-    A variant may take `seconds`, but gets two blocks in any case.
+    All may take `seconds`, but each gets two blocks in any case.
     """
     rows: list[dict[str, object]] = []
+    weights = {name: WEIGHT if name in COMPARED else 1 for name in variants}
     for name in variants:
         ratios, times = [], []
+        share = seconds * weights[name] / sum(weights.values())
         began = time.perf_counter()
         before = time_block(step, steps)
-        while len(times) < blocks and (len(times) < 2 or time.perf_counter() - began < seconds):
+        while len(times) < blocks and (len(times) < 2 or time.perf_counter() - began < share):
             with VARIANTS[name]():
                 times.append(time_block(step, steps))
             after = time_block(step, steps)
@@ -188,8 +198,7 @@ def main() -> None:
         step = make_step(*shape)
         for _ in range(20):
             step()
-        share = args.seconds / 2 / len(args.only)
-        rows = measure(step, args.only, args.blocks, args.steps, share)
+        rows = measure(step, args.only, args.blocks, args.steps, args.seconds / 2)
         report[regime] = rows
         print(f"\n{regime}")
         for row in rows:

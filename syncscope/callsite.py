@@ -145,7 +145,7 @@ def expression_at(filename: str, position: Position) -> str:
     return "\n".join(lines)
 
 
-def _key(frame: FrameType | None) -> tuple[int, ...]:
+def key_of(frame: FrameType | None) -> tuple[int, ...]:
     """Code objects (by id) and offsets of a frame and its callers, innermost first."""
     key: list[int] = []
     add = key.append
@@ -176,33 +176,29 @@ class StackTable:
 
     def capture(self, frame: FrameType | None = None, skip: int = 1) -> int:
         """Id of the stack at `frame` (default: the caller's caller, `skip` frames up)."""
-        start = sys._getframe(skip) if frame is None else frame
-        key = _key(start)
+        return self.id_of(sys._getframe(skip) if frame is None else frame)
+
+    def id_of(self, frame: FrameType | None) -> int:
+        """Id of the stack at `frame`; None is a stack without frames."""
+        key = key_of(frame)
         known = self._ids.get(key)
         if known is None:
-            known = self.intern(self.key_of(start))
+            self.hold(frame)
+            known = self.intern(key)
         return known
 
-    def key_of(self, frame: FrameType | None) -> tuple[int, ...]:
-        """A stack without an id yet: for samples, of which few are kept.
-
-        It holds its code objects, so that no other one can get their ids.
-        """
-        codes, above = self._codes, frame
+    def hold(self, frame: FrameType | None) -> None:
+        """Keep the code objects of a stack, so that no others can get their ids."""
         for _ in _DEPTHS:
-            if above is None:
+            if frame is None:
                 break
-            codes.setdefault(id(above.f_code), above.f_code)
-            above = above.f_back
-        return _key(frame)
+            self._codes.setdefault(id(frame.f_code), frame.f_code)
+            frame = frame.f_back
 
     def intern(self, key: tuple[int, ...]) -> int:
-        """Id of a stack that `key_of` gave."""
-        known = self._ids.get(key)
-        if known is None:
-            with self._lock:
-                known = self._ids.setdefault(key, len(self._ids))
-        return known
+        """Id of a stack that `key_of` gave and that is held."""
+        with self._lock:
+            return self._ids.setdefault(key, len(self._ids))
 
     def resolve(self) -> Iterator[FrameRow | StackRow]:
         """Rows of the stacks captured since the last call, frames before their stacks."""

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.hooks import INTERVALS
-from syncscope.analysis.intervals import Bools, Ints, innermost
+from syncscope.analysis.intervals import Bools, Ints, covered, innermost, union
 from syncscope.analysis.windows import clipped, int64
 
 CLOCK_TOLERANCE_NS = 20_000
@@ -35,7 +35,8 @@ def runtime_waits(
       in another hook interval, is one wait: that is how torch copies.
     - A copy alone waits if its call is not asynchronous, or if it reads into pageable
       memory; an upload from pageable memory only may block and is not counted as a wait.
-    - cudaFree waits for the device; cudaMalloc and calls for host memory do not.
+    - cudaFree waits for what the device is doing, if it does anything (cudaFree(0), by which
+      libraries start CUDA, comes before); cudaMalloc and calls for host memory do not wait.
     - A call inside another (the driver's in the runtime's) is not counted again.
     """
     parts = runtime[~runtime["name"].str.contains(_NEVER_WAITS) | (runtime["kind"] != "sync")]
@@ -45,6 +46,7 @@ def runtime_waits(
     parts["followed_by"] = _next_call(parts)
     parts = parts[parts["kind"].isin(_WATCHED) & ~parts["direction"].isin(["d2d", "p2p"])]
     parts = parts[~nested(parts)]
+    parts["finds_work"] = _finds_work(parts, activity)
     hook = owners(parts, hooks)
     row = pd.Series(np.arange(len(parts)), index=parts.index)
     follower = parts["followed_by"].map(row).fillna(-1).to_numpy(dtype=np.int64)
@@ -70,7 +72,8 @@ def _merged(parts: pd.DataFrame, follower: Ints) -> pd.DataFrame:
     is_async = name.str.contains(_ASYNC).to_numpy(dtype=np.bool_)
     reads_pageable = (parts["direction"] == "d2h") & (parts["memory"] == "pageable")
     copy_waits = (kind == "memcpy") & (~is_async | reads_pageable.to_numpy())
-    drains = (kind == "free") & ~name.str.contains(_NO_DRAIN).to_numpy(dtype=np.bool_)
+    frees = (kind == "free") & ~name.str.contains(_NO_DRAIN).to_numpy(dtype=np.bool_)
+    drains = frees & parts["finds_work"].to_numpy()
     kinds = {"memcpy": "transfer", "malloc": "allocator", "free": "allocator"}
     merged = parts.assign(
         end_ns=ends,
@@ -78,7 +81,7 @@ def _merged(parts: pd.DataFrame, follower: Ints) -> pd.DataFrame:
         kind=[kinds.get(value, "sync") for value in kind],
         blocking=paired | copy_waits | drains | (kind == "sync"),
         stream_wait=paired | stream_wait | ((kind == "memcpy") & ~is_async),
-        frees=drains,
+        frees=frees,
     )
     columns = [
         "thread_id", "start_ns", "end_ns", "blocked_ns", "name", "kind", "direction",
@@ -117,6 +120,15 @@ def _with_copies(parts: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
         size_bytes=known["size_bytes"].fillna(-1).to_numpy(dtype=np.int64),
         memory=known["memory"].fillna("").to_numpy(dtype=object),
     )
+
+
+def _finds_work(parts: pd.DataFrame, activity: pd.DataFrame) -> Bools:
+    """Whether something ran on a device during each call; yes where that was not recorded."""
+    if not len(activity):
+        return np.ones(len(parts), dtype=np.bool_)
+    busy = union(int64(activity, "start_ns"), int64(activity, "end_ns"))
+    found: Bools = covered(int64(parts, "start_ns"), int64(parts, "end_ns"), *busy) > 0
+    return found
 
 
 def _next_call(parts: pd.DataFrame) -> Ints:

@@ -117,9 +117,8 @@ class Operators:
     def _add(
         self, func: Any, start_ns: int, inputs: list[torch.Tensor], waits: int, direction: str
     ) -> None:
-        context, stacks = self._context, self._context.stacks
-        frame = _program_frame()
-        stack_id = stacks.intern(stacks.key_of(frame))
+        context, frame = self._context, _program_frame()
+        stack_id = context.stacks.id_of(frame)
         self._rows.append(
             OpRow(
                 context.threads.current(),
@@ -140,8 +139,7 @@ class Operators:
             self._warned.tell(stack_id)  # on autograd's own threads the backward call tells
 
     def _line(self) -> int:
-        stacks = self._context.stacks
-        return stacks.intern(stacks.key_of(_program_frame()))
+        return self._context.stacks.id_of(_program_frame())
 
     def _note_node(self) -> None:
         """The operator that follows a new autograd node is the one that it was made for."""

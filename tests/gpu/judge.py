@@ -45,7 +45,8 @@ def record_example(name: str, folder: Path) -> Path:
     path = ROOT / "examples" / f"{name}.py"
     arguments = ARGUMENTS.get(name.removesuffix("_fixed"), DEFAULT_ARGUMENTS)
     command = [sys.executable, "-m", "syncscope", "run", "-o", folder, path, *arguments]
-    subprocess.run(command, cwd=ROOT, check=True)
+    # Not in the repository, whose folder syncscope/ lacks the command where it is not installed.
+    subprocess.run(command, cwd=folder.parent, check=True)
     return path
 
 
@@ -98,6 +99,7 @@ def main() -> int:
     """Judge one program."""
     kind, name, out = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     folder = out / name
+    out.mkdir(parents=True, exist_ok=True)
     path = (record_case if kind == "case" else record_example)(name, folder)
     run = syncscope.load(folder)
     summary = run.summary()
