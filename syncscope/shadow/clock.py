@@ -1,11 +1,15 @@
 """The simulated clock: what things cost, on the host and on the device, in nanoseconds.
 
 The host's constants stand for a whole eager call, Python and autograd included. They are
-fitted to one measured launch-bound training loop on an H200 host (8 transformer blocks,
-d=512, batch 4x256, bf16 autocast, AdamW: 500 kernels in 16 ms, the GPU busy for 2.5 ms),
-of which the simulation launches 446 and is busy for 1.9 ms. Kernels follow a roofline: the
-larger of operations over peak and bytes over bandwidth, each at a usual fraction of the
-datasheet's figure, plus a fixed time on the device.
+fitted to an H200 host (torch 2.11), to the steps of the ten example programs and to small
+pieces of PyTorch (tests/data/h200/step_times.json and clock_fit.json, made by
+benchmarks/step_times.py and clock_fit.py, which also print how well the fit agrees). In a
+tight loop over one operator a call takes half as long, 8 to 16 us: its code is in the
+caches. In real programs some 16 us pass between launches, and in the backward pass three
+times as many.
+Kernels follow a roofline: the larger of operations over peak and bytes over bandwidth, each at
+the fraction of the datasheet's figure that large matrix products and element-wise kernels
+reached there (0.70 to 0.84), plus a fixed time on the device.
 """
 
 from __future__ import annotations
@@ -23,11 +27,15 @@ from syncscope.shadow.gpus import GpuModel
 
 VIEW_NS = 4_500
 """A call that only makes a view, or asks for memory."""
-BEFORE_LAUNCH_NS = 12_000
+BEFORE_LAUNCH_NS = 7_000
 """From the Python call of an operator to its cudaLaunchKernel."""
 LAUNCH_NS = 4_000
 """Inside cudaLaunchKernel."""
-AFTER_LAUNCH_NS = 6_000
+AFTER_LAUNCH_NS = 5_000
+BACKWARD_OP_NS = 35_000
+"""More for an operator in the backward pass: the engine's own work, on another thread."""
+BACKWARD_CALL_NS = 300_000
+"""Handing a backward pass to the engine's thread, and back."""
 LAUNCH_LATENCY_NS = 2_000
 """From the return of a launch to the earliest start of the kernel."""
 KERNEL_FIXED_NS = 2_000
@@ -56,6 +64,8 @@ class HostThread(threading.local):
     def __init__(self) -> None:
         self.now = 0
         self.number = -1
+        self.backward = -1
+        """The backward pass (autograd's graph task) that the last launch belonged to."""
         self.device = 0
         self.streams: dict[int, Any] = {}
         self.capture: Any = None
@@ -93,11 +103,14 @@ class Roofline:
         """A kernel that moves `size_bytes`."""
         return KERNEL_FIXED_NS + int(size_bytes * self.ns_per_byte)
 
-    def compute(self, size_bytes: int, flops: int, dtype: torch.dtype) -> int:
+    def compute(self, size_bytes: int, flops: int, dtype: torch.dtype, convolution: bool) -> int:
         """A kernel that moves bytes and does `flops` operations on `dtype`."""
         per_flop = self._ns_per_flop.get(dtype)
         if per_flop is None:
-            fast = torch._C._get_cublas_allow_tf32()
+            allowed = (
+                torch._C._get_cudnn_allow_tf32 if convolution else torch._C._get_cublas_allow_tf32
+            )
+            fast = allowed()
             per_flop = self._tf32 if fast else self._float32
         return KERNEL_FIXED_NS + int(max(size_bytes * self.ns_per_byte, flops * per_flop))
 

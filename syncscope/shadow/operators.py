@@ -392,6 +392,7 @@ class Operators:
         code = None if name in NO_KERNEL else timeline.kernel_code(name)
         fresh = returns_fresh(func)
         flops = flops_of(func)
+        convolves = "convolution" in func._schema.name
         effects_of = self._effects(func)
         cause = cause_of(name)
         dynamic = any(tag in func.tags for tag in _DYNAMIC)
@@ -411,7 +412,8 @@ class Operators:
                 if flops is None:
                     duration = clock.KERNEL_FIXED_NS + int(size * ns_per_byte)
                 else:
-                    duration = roofline.compute(size, flops(args, result), dtype_of(args))
+                    operations, dtype = flops(args, result), dtype_of(args)
+                    duration = roofline.compute(size, operations, dtype, convolves)
                 if thread.capture is None:
                     timeline.launch_kernel(device, code, duration)
                 else:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from torch._C import _current_graph_task_id as graph_task
+
 from syncscope.context import CaptureContext
 from syncscope.recording.packed import NO_ACTIVITY, NO_CALL, CallTexts, PackedCalls
 from syncscope.shadow import clock
@@ -93,6 +95,12 @@ class Timeline:
         """The same for a code that is known. This is the hot path: it calls as little as it can."""
         thread = self.thread.__dict__  # the thread's own; cheaper than asking five times
         start = thread["now"] + clock.BEFORE_LAUNCH_NS
+        task = graph_task()
+        if task >= 0:
+            start += clock.BACKWARD_OP_NS
+            if task != thread["backward"]:
+                thread["backward"] = task
+                start += clock.BACKWARD_CALL_NS
         end = start + clock.LAUNCH_NS
         thread["now"] = end + clock.AFTER_LAUNCH_NS
         ident = thread["number"]
