@@ -15,14 +15,8 @@ _BY_FILE: tuple[tuple[str, str], ...] = (
     ),
     (
         "transformers/generation/",
-        "generate() asks after every token whether all rows have ended. Ask for a fixed number of "
-        "tokens (min_new_tokens equal to max_new_tokens) where you can, and generate larger "
-        "batches, so that one wait serves more rows.",
-    ),
-    (
-        "transformers/modeling_attn_mask_utils.py",
-        "The model looks whether the attention mask hides anything. Leave attention_mask out when "
-        "no row is padded.",
+        "generate() asks after every token whether all rows have ended; no argument switches that "
+        "off. Generate larger batches, so that one wait serves more rows.",
     ),
     (
         "transformers/masking_utils.py",
@@ -30,36 +24,40 @@ _BY_FILE: tuple[tuple[str, str], ...] = (
         "no row is padded.",
     ),
     (
+        "transformers/modeling_attn_mask_utils.py",
+        "The model looks whether the attention mask hides anything. Leave attention_mask out when "
+        "no row is padded.",
+    ),
+    (
         "accelerate/",
-        "Accelerate moves batches and gathers results. Pass pin_memory=True to your DataLoader and "
-        "DataLoaderConfiguration(non_blocking=True) to Accelerator, and call gather() or "
-        "gather_for_metrics() only when you log.",
-    ),
-    (
-        "lightning/pytorch/callbacks/progress",
-        "The progress bar shows values of the device and reads them. Pass prog_bar=False to "
-        "self.log(), or give TQDMProgressBar a larger refresh_rate.",
-    ),
-    (
-        "lightning/pytorch/trainer/connectors/logger_connector/",
-        "Lightning reads the values that you log. Log them every N steps (log_every_n_steps of "
-        "Trainer), keep prog_bar off, and give self.log() tensors, not numbers.",
+        "Accelerate collects results on the host. Call gather() and gather_for_metrics() only when "
+        "you log or evaluate, and evaluate less often.",
     ),
     (
         "lightning/",
-        "Lightning moves the batch or reads a value. Pass pin_memory=True to your DataLoader (the "
-        "upload then does not wait), and raise log_every_n_steps of Trainer.",
+        "Lightning reads the values that you log. Log them every N steps (log_every_n_steps of "
+        "Trainer), keep prog_bar off or give the progress bar a larger refresh_rate, and give "
+        "self.log() tensors of the device, not numbers.",
+    ),
+    (
+        "torchmetrics/aggregation.py",
+        "The metric looks for NaN in each update. Pass nan_strategy='disable' if there is none.",
     ),
     (
         "torchmetrics/",
-        "The metric checks its inputs by value, or moves its state. Pass validate_args=False to "
-        "it, leave compute_on_cpu off, and call compute() once per epoch, not in every step.",
+        "The metric looks at values of its input. Pass validate_args=False to it, leave "
+        "compute_on_cpu off, update it with several batches at once, and call compute() once per "
+        "epoch, not in every step.",
+    ),
+    (
+        "diffusers/schedulers/scheduling_dd",
+        "The scheduler looks the timestep up in a table on the CPU. Iterate over "
+        "scheduler.timesteps.tolist(): step() takes the numbers without asking the device.",
     ),
     (
         "diffusers/schedulers/",
-        "The scheduler looks its timestep up on the device. Call scheduler.set_begin_index(0) "
-        "before the loop, so that it counts steps on the host, and iterate over "
-        "scheduler.timesteps.tolist() if it only needs numbers.",
+        "The scheduler searches its timestep on the device. Call scheduler.set_begin_index(0) "
+        "before the loop: it then counts the steps on the host.",
     ),
     (
         "tqdm/",
@@ -119,17 +117,41 @@ _BY_FILE: tuple[tuple[str, str], ...] = (
         "enforce_sorted at True.",
     ),
     (
-        "torch/utils/data/",
-        "The loader hands over tensors of the device. Let workers return CPU tensors, and upload "
-        "the pinned batch in your loop.",
-    ),
-    (
         "torch/distributed/",
         "The collective exchanges sizes through the host. Use one that takes tensors of a known "
         "size (all_gather_into_tensor, all_to_all_single with the splits).",
     ),
 )
-"""The first entry whose file is in the stack counts; longer names stand before shorter ones."""
+"""The first entry that the file of the library's line starts with counts."""
+
+_UPLOADS_BY_FILE: tuple[tuple[str, str], ...] = (
+    (
+        "accelerate/",
+        "Accelerate uploads the batch and waits. Pass pin_memory=True to your DataLoader and "
+        "DataLoaderConfiguration(non_blocking=True) to Accelerator; for transformers' Trainer that "
+        "is accelerator_config={'non_blocking': True} in TrainingArguments.",
+    ),
+    (
+        "lightning/",
+        "Lightning uploads the batch. Pass pin_memory=True to your DataLoader: it then does not "
+        "wait. Numbers given to self.log() are uploaded as well: give it tensors of the device.",
+    ),
+    (
+        "torchmetrics/",
+        "The state of the metric is uploaded. Move the metric once, before the loop, or make it a "
+        "child of your module, which moves it along.",
+    ),
+    (
+        "diffusers/schedulers/",
+        "The scheduler keeps its tables on the CPU and uploads them. Call set_timesteps() once, "
+        "not in the loop.",
+    ),
+    (
+        "torch/nn/utils/rnn.py",
+        "The order of the rows goes to the device. Sort the batch by length in the collate "
+        "function, keep the lengths on the CPU, and leave enforce_sorted at True.",
+    ),
+)
 
 
 def _is_in_library(finding: Finding) -> bool:
@@ -137,15 +159,19 @@ def _is_in_library(finding: Finding) -> bool:
 
 
 def _text(finding: Finding) -> str:
-    files = [frame.file for frame in finding.place.inner]
-    for start, text in _BY_FILE:
-        if any(file.startswith(start) for file in files):
-            return text
     line = finding.place.library_line or finding.place.frame.file
+    for start, text in _UPLOADS_BY_FILE if finding.is_upload else _BY_FILE:
+        if line.startswith(start):
+            return text
     whose = "PyTorch" if finding.owner == "torch" else line.partition("/")[0]
+    if finding.is_upload:
+        return (
+            f"Your line calls {whose}, which uploads data and waits at {line}. Hand it tensors "
+            "that are on the device already, or pinned, or call it less often."
+        )
     return (
         f"Your line calls {whose}, which waits at {line}. Look for an argument that gives it what "
-        "it reads there, hand it tensors that are on the device already, or call it less often."
+        "it reads there, or call it less often."
     )
 
 

@@ -164,6 +164,11 @@ def _is_tensor_readback(finding: Finding) -> bool:
 
 
 def _tensor_text(finding: Finding) -> str:
+    if not _repeats(finding):
+        return (
+            "The host waits for a copy, once in this run. Change it only if this line is inside a "
+            "loop of yours, or leave the data on the device if nothing on the host needs it."
+        )
     return (
         "The host waits for a copy. Leave the data on the device if nothing on the host needs it "
         "now (compare, count and sum there), or copy several results at once. If it may come "

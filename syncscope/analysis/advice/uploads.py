@@ -73,6 +73,8 @@ def _made_on_host_text(finding: Finding) -> str:
     text += "Make it on the device: pass device= to the function that makes it."
     if "rand" in made:
         text += " The numbers then come from the GPU's generator: other ones for the same seed."
+    if "generator=" in (origin.expression if origin else own.expression):
+        text += " The generator then has to be one of the GPU: torch.Generator(device)."
     if made.endswith(("linspace", "logspace", "_window")):
         text += " The last digits may differ."
     return text

@@ -54,8 +54,11 @@ def _filled(source: Source, data: ast.expr) -> str:
 
 
 def _counted(value: object) -> str:
-    """Arguments of arange that count out evenly spaced integers, upwards; "" for others."""
-    if not isinstance(value, list | tuple) or len(value) < 2:
+    """Arguments of arange that count out evenly spaced integers, upwards; "" for others.
+
+    Two integers are always evenly spaced; they stay as they are written.
+    """
+    if not isinstance(value, list | tuple) or len(value) < 3:
         return ""
     if any(type(item) is not int for item in value):
         return ""
