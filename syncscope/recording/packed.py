@@ -10,6 +10,7 @@ import struct
 from typing import NamedTuple
 
 import numpy as np
+import numpy.ma  # noqa: F401  (pyarrow would look for it later, with sys.path as the program left it)
 import pyarrow as pa
 
 from syncscope.recording.writer import arrow_schema
