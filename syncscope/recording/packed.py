@@ -10,8 +10,9 @@ import struct
 from typing import NamedTuple
 
 import numpy as np
-import numpy.ma  # noqa: F401  (pyarrow would look for it later, with sys.path as the program left it)
+import numpy.ma  # this and the next pyarrow would import later, when the path is the program's
 import pyarrow as pa
+import pyarrow.compute
 
 from syncscope.recording.writer import arrow_schema
 
