@@ -18,7 +18,7 @@ from syncscope.callsite import key_of
 from syncscope.context import CaptureContext
 from syncscope.recording.tables import BlockingRow, RuntimeRow
 
-INTERVAL_S = 0.001
+INTERVAL_S = 0.002
 CLOCK_TOLERANCE_NS = 20_000
 """How far the clocks of Python and CUPTI may disagree; a slower sample is thrown away."""
 
