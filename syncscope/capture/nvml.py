@@ -38,9 +38,10 @@ class Nvml:
     def stop(self) -> None:
         """End the thread and close NVML."""
         self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        thread, self._thread = self._thread, None
+        # A forked child has no such thread, and NVML, whose locks it may have held, hangs there.
+        if thread is not None and thread.is_alive():
+            thread.join()
             pynvml.nvmlShutdown()
 
     def _loop(self) -> None:
