@@ -23,11 +23,11 @@ def _state() -> dict[str, Any]:
     state: dict[str, Any] = {
         # hypothesis leaves a callback of its own there at its first use
         "gc": [c for c in gc.callbacks if not c.__module__.startswith("hypothesis")],
-        # only ours: modules that a test imports for the first time may add filters of theirs
-        "filters": [entry for entry in warnings.filters if "synchronizing" in str(entry[1])],
+        # modules that a test imports for the first time may add filters of theirs
+        "filters": [entry for entry in warnings.filters if _is_ours(entry[1])],
         "showwarning": (warnings.showwarning, warnings._showwarnmsg),  # type: ignore[attr-defined]
         "threads": {t.name for t in threading.enumerate() if t.name.startswith("syncscope")},
-        "meta_path": [f for f in sys.meta_path if type(f).__module__.startswith("syncscope")],
+        "meta_path": [finder for finder in sys.meta_path if _is_ours(finder)],
     }
     torch = sys.modules.get("torch")
     if torch is not None:
@@ -39,6 +39,10 @@ def _state() -> dict[str, Any]:
         state["dispatch_modes"] = torch._C._len_torch_dispatch_stack()
         state["function_modes"] = torch._C._len_torch_function_stack()
     return state
+
+
+def _is_ours(thing: object) -> bool:
+    return type(thing).__module__.startswith("syncscope")
 
 
 @pytest.fixture(autouse=True)
