@@ -11,17 +11,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from syncscope.api import Run, allow, load, record, step
-from syncscope.errors import RecordingError, SyncscopeError, UsageError
+from syncscope.api import Run, allow, forbid, load, record, step
+from syncscope.errors import ImplicitSyncError, RecordingError, SyncscopeError, UsageError
 from syncscope.version import __version__
 
 __all__ = [
+    "ImplicitSyncError",
     "RecordingError",
     "Run",
     "SyncscopeError",
     "UsageError",
     "__version__",
     "allow",
+    "forbid",
     "load",
     "record",
     "step",

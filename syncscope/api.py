@@ -13,11 +13,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncscope.errors import SyncscopeError, UsageError
+from syncscope.forbidding import exchange
 from syncscope.options import RecordOptions
 from syncscope.recording.folders import next_folder, recording_folder
 
 if TYPE_CHECKING:
     from syncscope.analysis.result import Analysis
+    from syncscope.capture.sync_guard import SyncGuard
     from syncscope.recorder import Recorder
     from syncscope.records import Summary
 
@@ -198,19 +200,54 @@ class allow(contextlib.ContextDecorator):
             raise UsageError("say why the waits are allowed: syncscope.allow('the loss is logged')")
         self._reason = reason
         self._began: tuple[Recorder, int] | None = None
+        self._forbidden = False
 
     def _recreate_cm(self) -> allow:
         return allow(self._reason)
 
     def __enter__(self) -> None:
+        self._forbidden = exchange(False)
         for recorder in _active:
             self._began = recorder, recorder.context.now()
 
     def __exit__(self, *_: object) -> None:
+        exchange(self._forbidden)
         began, self._began = self._began, None
         if began is not None and began[0] in _active:
             recorder, start_ns = began
             recorder.allowed(start_ns, self._reason, recorder.context.stacks.capture(skip=2))
+
+
+class forbid(contextlib.ContextDecorator):
+    """Implicit waits in this block are errors: `with syncscope.forbid(): model(x)`.
+
+    A line that makes the host wait for the GPU, though nobody asked for it, raises
+    ImplicitSyncError, right after it has waited (in a backward pass: when that returns). That
+    holds for this thread, and not inside `syncscope.allow`. Also a decorator. Without a
+    recording it needs a real GPU; in one on the shadow GPU, that will do. It sees what torch
+    warns of: costs nothing where nothing waits.
+    """
+
+    def __init__(self) -> None:
+        self._forbidden = False
+        self._guard: SyncGuard | None = None
+
+    def _recreate_cm(self) -> forbid:
+        return forbid()
+
+    def __enter__(self) -> None:
+        if not _active:  # a recording hears of waits itself
+            from syncscope.capture.sync_guard import SyncGuard
+
+            self._guard = SyncGuard()
+            self._guard.start()
+        self._forbidden = exchange(True)
+
+    def __exit__(self, *_: object) -> None:
+        exchange(self._forbidden)
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.stop()
 
 
 def step() -> None:

@@ -29,3 +29,7 @@ class ShadowUnsupportedError(SyncscopeError):
     """The program asks for something that the shadow GPU cannot do."""
 
     exit_code = 2
+
+
+class ImplicitSyncError(RuntimeError):
+    """The program made the host wait for the GPU where `syncscope.forbid` forbids it."""

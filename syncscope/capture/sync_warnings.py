@@ -1,38 +1,18 @@
-"""Each implicit synchronization that torch knows of, with its Python stack.
-
-`torch.cuda.set_sync_debug_mode("warn")` makes torch raise a Python warning for each. Torch
-buffers warnings until the binding that was called returns, so the warning comes right
-after the wait, on the thread that waited (for waits inside C++ autograd: on the thread
-that called backward, when backward returns).
-
-What the program sees stays as it was: the warnings never reach its filters or its
-`showwarning` unless it had switched the mode on itself, and its own calls of
-`set_sync_debug_mode` and `get_sync_debug_mode` keep their meaning.
-"""
+"""Each implicit synchronization that torch knows of, with its Python stack."""
 
 from __future__ import annotations
 
-import re
-import sys
-import threading
-import warnings
 from collections.abc import Callable
 from types import CodeType, FrameType
-from typing import Any
 
-import torch
-
+from syncscope.capture.sync_filter import SyncFilter
 from syncscope.context import CaptureContext
-from syncscope.patches import Patches
+from syncscope.forbidding import check
 from syncscope.recording.tables import BlockingRow
-
-_MESSAGE = "called a synchronizing CUDA operation"
-_OFF, _WARN, _ERROR = 0, 1, 2
-_MUTATION_HOOKS = ("_filters_mutated", "_filters_mutated_lock_held")
 
 
 class SyncWarnings:
-    """Collector of torch's sync warnings. Free: it works only when something synchronizes.
+    """Collector of torch's sync warnings.
 
     `spanned_by` is the code of a wrapper that notes each of its calls itself: a wait right
     under it needs no row of its own.
@@ -44,32 +24,17 @@ class SyncWarnings:
         self._context = context
         self._spanned_by = spanned_by
         self._rows = context.writer.rows("blocking")
-        self._patches = Patches()
-        self._program_mode = _OFF
-        self._entry = ("ignore", _Pattern(self._seen), Warning, None, 0)
-        self._forwarding = threading.local()
-        self._registries: dict[str, dict[Any, Any]] = {}
+        self._filter = SyncFilter(self._synchronized)
         self.listeners: list[Callable[[], bool]] = []
         """Called on the thread that synchronized, right after it did; True: it tells of it."""
 
     def start(self) -> None:
         """Needs CUDA to be initialized."""
-        self._program_mode = torch._C._cuda_get_sync_debug_mode()
-        for name in _MUTATION_HOOKS:
-            if hasattr(warnings, name):
-                self._patches.put(warnings, name, self._then_first(getattr(warnings, name)))
-        self._put_entry_first()
-        self._patch_mode()
-        if self._program_mode != _ERROR:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch says once that the mode is a prototype
-                self._set_mode(_WARN)
+        self._filter.start()
 
     def stop(self) -> None:
-        """Give the program its own mode, filters and hooks back."""
-        self._patches.undo()
-        self._remove_entry()
-        torch._C._cuda_set_sync_debug_mode(self._program_mode)
+        """Hear no more of them."""
+        self._filter.stop()
 
     def tell(self, stack_id: int) -> None:
         """Note a wait that ended just now at this stack."""
@@ -82,79 +47,9 @@ class SyncWarnings:
             )
         )  # fmt: skip
 
-    def _seen(self, text: str) -> bool:
-        """The filters are asked about a warning. True if it is torch's, and hidden."""
-        if not text.startswith(_MESSAGE) or getattr(self._forwarding, "now", False):
-            return False
+    def _synchronized(self, caller: FrameType | None) -> None:
         self._context.waits += 1
-        caller = sys._getframe().f_back
         told = [listener() for listener in self.listeners]
         if caller is not None and not any(told) and caller.f_code is not self._spanned_by:
             self.tell(self._context.stacks.capture(caller))
-        if self._program_mode == _WARN:
-            self._forward(text, caller)
-        return True
-
-    def _forward(self, text: str, caller: FrameType | None) -> None:
-        """Send a warning that the program asked for through the program's own filters."""
-        module, file, line = "<sys>", "<sys>", 0
-        if caller is not None:
-            module = caller.f_globals.get("__name__", module)
-            file, line = caller.f_code.co_filename, caller.f_lineno
-        registry = self._registries.setdefault(module, {})
-        self._forwarding.now = True
-        try:
-            warnings.warn_explicit(text, UserWarning, file, line, module, registry)
-        finally:
-            self._forwarding.now = False
-
-    def _patch_mode(self) -> None:
-        self._set_mode = torch._C._cuda_set_sync_debug_mode
-
-        def set_mode(mode: int) -> None:
-            self._program_mode = int(mode)
-            self._set_mode(_ERROR if self._program_mode == _ERROR else _WARN)
-
-        self._patches.put(torch._C, "_cuda_set_sync_debug_mode", set_mode)
-        self._patches.put(torch._C, "_cuda_get_sync_debug_mode", lambda: self._program_mode)
-
-    def _put_entry_first(self) -> None:
-        # Inserting without `_filters_mutated` keeps the registries of warnings already shown, so
-        # that no warning of the program is shown a second time because of us.
-        filters = _filters()
-        if not filters or filters[0] is not self._entry:
-            self._remove_entry()
-            filters.insert(0, self._entry)
-
-    def _remove_entry(self) -> None:
-        filters = _filters()
-        filters[:] = [entry for entry in filters if entry is not self._entry]
-
-    def _then_first(self, original: Callable[[], None]) -> Callable[[], None]:
-        # `simplefilter`, `filterwarnings`, `resetwarnings` and `catch_warnings` all end in this
-        # hook: whatever the program puts in front ("error", say), our entry goes before it.
-        def mutated() -> None:
-            original()
-            self._put_entry_first()
-
-        return mutated
-
-
-class _Pattern:
-    """Stands where a filter has its regular expression: python asks it about each warning.
-
-    That is the cheapest place to hear of one: nothing is made for a warning that is ignored.
-    """
-
-    def __init__(self, hears: Callable[[str], bool]) -> None:
-        self.match = hears
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Libraries send the filters to worker processes.
-        return re.compile, (re.escape(_MESSAGE),)
-
-
-def _filters() -> list[Any]:
-    """The filter list in force (a context variable's from Python 3.14 on)."""
-    get = getattr(warnings, "_get_filters", None)
-    return get() if get is not None else warnings.filters  # type: ignore[return-value]
+        check()

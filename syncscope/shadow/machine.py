@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from syncscope.context import CaptureContext
+from syncscope.forbidding import check
 from syncscope.recording.tables import BlockingRow, TransferRow, UnmodelledRow
 from syncscope.shadow.allocator import Allocator, OutOfMemoryError, Stall
 from syncscope.shadow.effects import Effect
@@ -186,6 +187,8 @@ class Machine:
         stack = self.context.stacks.capture(sys._getframe(depth))
         row = (timeline.thread_number(), start_ns, timeline.now(), stack, "shadow", op, kind)
         self.blocking.append(BlockingRow(*row, explicit, cause))
+        if kind == "sync" and not explicit:
+            check()
 
     def add_transfer(
         self,
@@ -223,6 +226,8 @@ class Machine:
                 cause,
             )
         )
+        if not non_blocking:
+            check()
 
     def forbid_in_capture(self, op: str) -> None:
         """A wait while a graph is being captured: recorded, then CUDA's error."""

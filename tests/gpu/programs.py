@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -423,6 +424,40 @@ def allowing(folder: Path) -> object:
     reasons = host.loc[host["kind"] == "allow", "name"].tolist()
     assert reasons == ["inner", "outer"], reasons
     return reasons
+
+
+def forbidding(folder: Path) -> object:
+    """A forbidden wait raises at its line, with a recording and without; an allowed one does not."""
+    x = torch.ones(4, device="cuda")
+    weight = torch.ones(4, device="cuda", requires_grad=True)
+    lines = []
+
+    def forbidden(wait: Callable[[], object]) -> None:
+        try:
+            with syncscope.forbid():
+                torch.cuda.synchronize()
+                with syncscope.allow("meant"):
+                    x.max().item()
+                (x * 2).sum()
+                wait()
+        except syncscope.ImplicitSyncError as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            lines.extend(f.line for f in frames if f.filename == __file__ and f.name == "<lambda>")
+
+    def waits() -> None:
+        forbidden(lambda: x.sum().item())
+        forbidden(lambda: x.nonzero())
+        forbidden(lambda: weight[weight > 0])
+        forbidden(lambda: torch.ones(4).to("cuda"))
+
+    waits()
+    with syncscope.record(folder, gpu_activity=False) as run:
+        waits()
+    x.sum().item()
+    assert len(lines) == 8, lines
+    assert torch.cuda.get_sync_debug_mode() == 0
+    assert counts(run).get("x.max().item()") == 4, counts(run)
+    return lines[:4]
 
 
 def calibration(folder: Path) -> object:
