@@ -10,6 +10,7 @@ import uuid
 import weakref
 from dataclasses import replace
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING
 
 from syncscope.callsite import StackTable
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from syncscope.capture.operators import DetailSteps
     from syncscope.capture.step_marks import StepMarks
     from syncscope.capture.sync_warnings import SyncWarnings
-    from syncscope.capture.transfers import Transfers
 
 NOTHING_TO_RECORD = "the program never imported torch: there was nothing to record"
 
@@ -85,7 +85,7 @@ class Recorder:
         self._step_marks: StepMarks | None = None
         self._cuda_start: CudaStart | None = None
         self._flights: Flights | None = None
-        self._transfers: Transfers | None = None
+        self._readback_code: CodeType | None = None
         self._overhead: dict[str, float] = {}
         self._pid = os.getpid()
         _live.add(self)
@@ -213,8 +213,9 @@ class Recorder:
 
         context, start = self.context, self._collectors.start
         self._flights = Flights(context)
-        self._transfers = Transfers(context, self._flights)
-        start(self._transfers)
+        transfers = Transfers(context, self._flights)
+        start(transfers)
+        self._readback_code = transfers.readback_code
         start(self._flights)
         for make in (ExplicitWaits, HostEvents, Nvml):
             start(make(context))
@@ -235,7 +236,7 @@ class Recorder:
         self._manifest = replace(
             self._manifest, devices=tuple(Device(i, name) for i, name in enumerate(names))
         )
-        warned = SyncWarnings(self.context, self._transfers and self._transfers.readback_code)
+        warned = SyncWarnings(self.context, self._readback_code)
         self._collectors.start(warned)
         if not self.options.gpu_activity:
             self._collectors.note("activity", "off", "switched off")

@@ -427,7 +427,7 @@ def allowing(folder: Path) -> object:
 
 
 def forbidding(folder: Path) -> object:
-    """A forbidden wait raises at its line, with a recording and without; an allowed one does not."""
+    """A forbidden wait raises at its line, also without a recording; an allowed one does not."""
     x = torch.ones(4, device="cuda")
     weight = torch.ones(4, device="cuda", requires_grad=True)
     lines = []
