@@ -115,16 +115,19 @@ class Allocator:
     def collect(self) -> None:
         """Take back the blocks whose storages have died."""
         returned, quick = self.returned, self.quick
+        count = size = 0
         while returned:
             block = returned.popleft()
-            self.allocated -= block.size
-            self.returns += 1
-            self.returned_bytes += block.size
+            count += 1
+            size += block.size
             known = quick.get(block.key)
             if known is None:
                 quick[block.key] = [block]
             else:
                 known.append(block)
+        self.allocated -= size
+        self.returns += count
+        self.returned_bytes += size
 
     def merge_returned(self) -> None:
         """Merge returned blocks with their neighbours."""

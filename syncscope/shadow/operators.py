@@ -535,8 +535,10 @@ def place_results(machine: Machine, name: str, result: Any, device: int) -> int:
     for index, item in enumerate(result):
         if index == on_host:
             continue
-        for tensor in tensors_in((item,)):
-            size += machine.place(tensor, device)
+        if type(item) in PLAIN:
+            size += machine.place(item, device)
+        else:
+            size += sum(machine.place(tensor, device) for tensor in tensors_in((item,)))
     return size
 
 
