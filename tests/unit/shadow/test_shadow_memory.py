@@ -41,5 +41,6 @@ def test_memory_is_flat(make_session: Any) -> None:
         _, early, late = [train() for _ in range(3)]
     finally:
         tracemalloc.stop()
+        session.writer.close(session.writer.manifest)
     assert late[:2] == early[:2]
     assert late[2] - early[2] < 200 * STEPS, "a step leaves less than one row behind"
