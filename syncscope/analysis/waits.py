@@ -72,8 +72,8 @@ def _merged(parts: pd.DataFrame, follower: Ints) -> pd.DataFrame:
     is_async = name.str.contains(_ASYNC).to_numpy(dtype=np.bool_)
     reads_pageable = (parts["direction"] == "d2h") & (parts["memory"] == "pageable")
     copy_waits = (kind == "memcpy") & (~is_async | reads_pageable.to_numpy())
-    frees = (kind == "free") & ~name.str.contains(_NO_DRAIN).to_numpy(dtype=np.bool_)
-    drains = frees & parts["finds_work"].to_numpy()
+    drains = (kind == "free") & ~name.str.contains(_NO_DRAIN).to_numpy(dtype=np.bool_)
+    drains &= parts["finds_work"].to_numpy()
     kinds = {"memcpy": "transfer", "malloc": "allocator", "free": "allocator"}
     merged = parts.assign(
         end_ns=ends,
@@ -81,7 +81,7 @@ def _merged(parts: pd.DataFrame, follower: Ints) -> pd.DataFrame:
         kind=[kinds.get(value, "sync") for value in kind],
         blocking=paired | copy_waits | drains | (kind == "sync"),
         stream_wait=paired | stream_wait | ((kind == "memcpy") & ~is_async),
-        frees=frees,
+        frees=drains,
     )
     columns = [
         "thread_id", "start_ns", "end_ns", "blocked_ns", "name", "kind", "direction",
