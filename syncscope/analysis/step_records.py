@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from syncscope.analysis.intervals import Bools, Ints, covered, union
@@ -14,6 +16,8 @@ from syncscope.analysis.windows import int64
 from syncscope.records import Site, StepRecord
 
 _HALF, _QUARTER = 0.5, 0.25
+
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 def step_records(
@@ -30,7 +34,7 @@ def step_records(
     Bytes count in the step in which the call began; times are cut at the edges of a step.
     Calls that wait at the same time on several threads count once. Outliers are sought
     among the steady steps only: those longer than the median by more than `robust.tolerance`.
-    Costs O(n log n) in the rows, and a pass over the calls for each outlier.
+    Costs O(n log n) in the rows, and for each outlier a pass over its calls and the steps.
     """
     tables = _Tables(steps, calls, gaps, activity, host, {site.id: site for site in sites})
     usual = steps.index.isin(steady.index)
@@ -127,11 +131,11 @@ def _outliers(tables: _Tables, steady: Bools) -> dict[int, str]:
     odd = rows[lengths[rows] > median + tolerance(lengths[rows])]
     if not len(odd):
         return {}
-    parts = _parts(tables)
+    rare, parts = _rare_waits(tables, rows, odd), _parts(tables, rows)
     return {
         int(row): _reason(
             lengths[row] - median,
-            [*_rare_sites(tables, int(row), rows), *_differences(parts, int(row), rows)],
+            [*_rare_sites(tables, int(row), rare.get(row)), *_differences(parts, int(row))],
         )
         for row in odd
     }
@@ -150,8 +154,9 @@ def _reason(excess_ns: float, differences: list[_Difference]) -> str:
     return f"{whole}: {best[0].words}"
 
 
-def _parts(tables: _Tables) -> list[tuple[str, Ints]]:
-    """What may differ between steps, causes first: words with a place for a time, time by step."""
+def _parts(tables: _Tables, steady: Ints) -> list[tuple[str, Floats]]:
+    """What may differ between steps, causes first: words with a place for a time, and by how
+    much the time exceeds its median over the steady ones, by step."""
     host, calls, activity = tables.host, tables.calls, tables.activity
     moves = activity["direction"].isin(["h2d", "d2h"])
     launching = tables.gaps[tables.gaps["cause"] == "launch"]
@@ -168,27 +173,30 @@ def _parts(tables: _Tables) -> list[tuple[str, Ints]]:
         for site, own in sites
     ]
     host_bound = ("the host left the GPU without work for {} more", tables.time_of(launching))
-    return [*named, *waits, host_bound]
+    parts = [*named, *waits, host_bound]
+    return [(words, times - np.median(times[steady])) for words, times in parts]
 
 
-def _differences(parts: list[tuple[str, Ints]], row: int, steady: Ints) -> Iterator[_Difference]:
-    """By how much each part of a step exceeds its median over the steady ones."""
-    for words, times in parts:
-        excess = float(times[row] - np.median(times[steady]))
-        if excess > 0:
-            yield _Difference(excess, words.replace("{}", _ms(excess)))
+def _differences(parts: list[tuple[str, Floats]], row: int) -> Iterator[_Difference]:
+    """Each part of which a step has more than usual."""
+    for words, excess in parts:
+        if excess[row] > 0:
+            yield _Difference(float(excess[row]), words.replace("{}", _ms(excess[row])))
 
 
-def _rare_sites(tables: _Tables, row: int, steady: Ints) -> Iterator[_Difference]:
-    """The waits that most steps do not have: an evaluation, a checkpoint, a log line."""
+def _rare_waits(tables: _Tables, steady: Ints, odd: Ints) -> dict[int, pd.DataFrame]:
+    """By row of the odd steps the calls of sites that less than half of the steady ones reach."""
     calls = tables.calls[tables.calls["site_id"] != ""]
-    step = tables.step_of(int64(calls, "start_ns"))
-    here = calls[step == row]
-    sites = calls[np.isin(step, steady) & calls["site_id"].isin(here["site_id"])]
-    seen = sites.assign(step=tables.step_of(int64(sites, "start_ns")))
-    counts = seen.groupby("site_id")["step"].nunique()
+    calls = calls.assign(step=tables.step_of(int64(calls, "start_ns")))
+    counts = calls[calls["step"].isin(steady)].groupby("site_id")["step"].nunique()
+    here = calls[calls["step"].isin(odd)]
     rare = here[here["site_id"].map(counts).fillna(0) < _HALF * len(steady)]
-    if not len(rare):
+    return {int(row): own for row, own in rare.groupby("step")}
+
+
+def _rare_sites(tables: _Tables, row: int, rare: pd.DataFrame | None) -> Iterator[_Difference]:
+    """The waits that most steps do not have: an evaluation, a checkpoint, a log line."""
+    if rare is None:
         return
     waited = rare.groupby("site_id")["blocked_ns"].sum()
     others = f" and {len(waited) - 1} more" if len(waited) > 1 else ""
