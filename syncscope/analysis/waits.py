@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from syncscope.analysis.hooks import INTERVALS
@@ -50,7 +53,7 @@ def runtime_waits(
     hook = owners(parts, hooks)
     row = pd.Series(np.arange(len(parts)), index=parts.index)
     follower = parts["followed_by"].map(row).fillna(-1).to_numpy(dtype=np.int64)
-    parts = parts.reset_index(drop=True)
+    parts = parts.astype({"name": str}).reset_index(drop=True)
     return _merged(parts.assign(hook=hook), follower)
 
 
@@ -114,12 +117,12 @@ def _with_copies(parts: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
     copies = activity[(activity["kind"] == "memcpy") & (activity["correlation_id"] > 0)]
     copies = copies.drop_duplicates("correlation_id").set_index("correlation_id")
     is_copy = (parts["kind"] == "memcpy").to_numpy()
-    known = copies.reindex(parts["correlation_id"].where(is_copy, -1).to_numpy())
-    return parts.assign(
-        direction=known["direction"].fillna("").to_numpy(dtype=object),
-        size_bytes=known["size_bytes"].fillna(-1).to_numpy(dtype=np.int64),
-        memory=known["memory"].fillna("").to_numpy(dtype=object),
-    )
+    known = copies.reindex(int64(parts, "correlation_id")[is_copy])
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for name, missing in (("direction", ""), ("size_bytes", -1), ("memory", "")):
+        columns[name] = np.full(len(parts), missing, dtype=np.int64 if missing else object)
+        columns[name][is_copy] = known[name].astype(object).fillna(missing)
+    return parts.assign(**columns)
 
 
 def _finds_work(parts: pd.DataFrame, activity: pd.DataFrame) -> Bools:

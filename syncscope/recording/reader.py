@@ -35,6 +35,8 @@ class Recording:
     def table(self, name: str) -> pd.DataFrame:
         """A table as a data frame with exactly the declared columns; empty if not recorded.
 
+        Texts of `activity` and `runtime` are categories, as few of them differ.
+
         The frame is shared: do not change it. Raises KeyError for an unknown table.
         """
         if name not in self._tables:
@@ -63,7 +65,7 @@ class Recording:
         if missing:
             raise RecordingError(f"the table {name} of {self.folder} lacks the column {missing[0]}")
         try:
-            selected = table.select(list(columns(name))).cast(arrow_schema(name))
+            selected = table.select(list(columns(name))).cast(_read_schema(name))
             frame: pd.DataFrame = selected.to_pandas()
         except _DAMAGE as error:
             raise RecordingError(
@@ -75,7 +77,7 @@ class Recording:
     def _load(self, name: str) -> pa.Table:
         base, schema = self.folder / "rank-0" / name, arrow_schema(name)
         if base.with_suffix(".parquet").exists():
-            return pq.read_table(base.with_suffix(".parquet"))
+            return pq.read_table(base.with_suffix(".parquet"), read_dictionary=_texts(name))
         if base.with_suffix(".arrows").exists():
             batches = list(read_stream_batches(base.with_suffix(".arrows")))
             return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
@@ -87,6 +89,23 @@ _DAMAGE = (OSError, pa.ArrowException, ValueError, MemoryError)
 
 MemoryError: a damaged length asks for any amount of memory.
 """
+
+
+_LARGE = ("activity", "runtime")
+"""Tables of millions of rows and few different texts: these are read as categories."""
+
+
+def _texts(table: str) -> list[str]:
+    """The columns of a table that become categories."""
+    texts = (name for name, column in columns(table).items() if column.arrow_type == "string")
+    return list(texts) if table in _LARGE else []
+
+
+def _read_schema(table: str) -> pa.Schema:
+    schema, code = arrow_schema(table), pa.dictionary(pa.int32(), pa.string())
+    for name in _texts(table):
+        schema = schema.set(schema.get_field_index(name), pa.field(name, code))
+    return schema
 
 
 def _first_line(error: BaseException) -> str:
