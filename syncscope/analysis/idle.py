@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.hooks import native_threads
-from syncscope.analysis.intervals import Bools, Ints, expand, flatten
+from syncscope.analysis.intervals import Bools, Ints, expand, first_at, flatten
 from syncscope.analysis.windows import int64
 from syncscope.recording.manifest import Manifest
 from syncscope.records import CAUSES_OF_IDLE
@@ -103,29 +103,34 @@ def _launches(gaps: pd.DataFrame, activity: pd.DataFrame, runtime: pd.DataFrame)
     Columns thread_id, start_ns, end_ns, found, copies (an upload, whose call itself may keep
     the device waiting), trailing (no activity follows in the window).
     """
-    calls = runtime[(runtime["correlation_id"] > 0) & runtime["kind"].isin([*_LAUNCHING, "other"])]
-    calls = calls.drop_duplicates("correlation_id").set_index("correlation_id")
-    filled = activity[activity["end_ns"] > activity["start_ns"]]
-    known = filled["correlation_id"].isin(calls.index)
-    enders = (
-        filled.assign(known=known)
-        .sort_values("known", ascending=False, kind="stable")
-        .drop_duplicates(["device", "start_ns"])
-        .set_index(["device", "start_ns"])
-    )
-    ender = enders.reindex(pd.MultiIndex.from_arrays([gaps["device"], gaps["end_ns"]]))
-    correlation = ender["correlation_id"].fillna(-1).to_numpy(dtype=np.int64)
-    launch = calls.reindex(correlation)
-    return pd.DataFrame(
-        {
-            "thread_id": launch["thread_id"].fillna(-1).to_numpy(dtype=np.int64),
-            "start_ns": launch["start_ns"].fillna(-1).to_numpy(dtype=np.int64),
-            "end_ns": launch["end_ns"].fillna(-1).to_numpy(dtype=np.int64),
-            "found": launch["start_ns"].notna().to_numpy(dtype=np.bool_),
-            "copies": (ender["direction"] == "h2d").to_numpy(dtype=np.bool_),
-            "trailing": ender["correlation_id"].isna().to_numpy(dtype=np.bool_),
-        }
-    )
+    launching = (runtime["correlation_id"] > 0) & runtime["kind"].isin([*_LAUNCHING, "other"])
+    calls = runtime.loc[launching.to_numpy(), ["correlation_id", "thread_id", "start_ns", "end_ns"]]
+    filled = np.flatnonzero(activity["end_ns"] > activity["start_ns"])
+    correlation = int64(activity, "correlation_id")[filled]
+    launch = first_at(correlation, int64(calls, "correlation_id"))
+    ender = _enders(gaps, activity, filled, launch >= 0)
+    launch = np.append(launch, -1)[ender]
+    columns = {
+        name: np.where(launch >= 0, np.append(int64(calls, name), -1)[launch], -1)
+        for name in ("thread_id", "start_ns", "end_ns")
+    }
+    copies = (activity["direction"] == "h2d").to_numpy(dtype=np.bool_)[filled]
+    copies = np.append(copies, False)[ender]
+    return pd.DataFrame({**columns, "found": launch >= 0, "copies": copies, "trailing": ender < 0})
+
+
+def _enders(gaps: pd.DataFrame, activity: pd.DataFrame, filled: Ints, known: Bools) -> Ints:
+    """Per gap which of the `filled` activities of its device starts as it ends, or -1; of
+    several the first whose launch is `known`, else the first."""
+    device, start = (int64(activity, name)[filled] for name in ("device", "start_ns"))
+    order = np.lexsort((~known, start))
+    ender = np.full(len(gaps), -1, dtype=np.int64)
+    for number in gaps["device"].unique().tolist():
+        mine = np.flatnonzero(gaps["device"] == number)
+        own = order[device[order] == number]
+        place = first_at(int64(gaps, "end_ns")[mine], start[own])
+        ender[mine] = np.append(own, -1)[place]
+    return ender
 
 
 def _lane(calls: pd.DataFrame, host: pd.DataFrame, threads: frozenset[int] | None) -> _Lane:

@@ -88,6 +88,16 @@ def expand(first: Ints, last: Ints) -> tuple[Ints, Ints]:
     return owner, first[owner] + offset
 
 
+def first_at(values: Ints, keys: Ints) -> Ints:
+    """For each value the index of the first key that equals it, or -1."""
+    if not len(keys):
+        return np.full(len(values), -1, dtype=np.int64)
+    order = np.argsort(keys, kind="stable")
+    place = np.minimum(np.searchsorted(keys, values, sorter=order), len(keys) - 1)
+    index = order[place]
+    return np.where(keys[index] == values, index, -1)
+
+
 def innermost(points: Ints, starts: Ints, ends: Ints) -> Ints:
     """For each point the index of the innermost interval [start, end] around it, or -1.
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncscope.analysis.intervals import clip, covered, flatten, innermost, rest, union
+from syncscope.analysis.intervals import clip, covered, first_at, flatten, innermost, rest, union
 
 SPAN = 40
 interval = st.tuples(st.integers(0, SPAN), st.integers(0, 12)).map(lambda p: (p[0], p[0] + p[1]))
@@ -125,3 +125,9 @@ def test_flattening_shows_at_each_moment_the_interval_on_top(
     for time, index in shown.items():
         around = [(rank, pair[0]) for pair, rank in ranked if pair[0] <= time < pair[1]]
         assert (ranked[index][1], ranked[index][0][0]) == max(around)
+
+
+@given(st.lists(st.integers(0, 6), max_size=12), st.lists(st.integers(-1, 7), max_size=8))
+def test_the_first_key_that_equals_a_value_is_found(keys: list[int], values: list[int]) -> None:
+    found = first_at(np.array(values, dtype=np.int64), np.array(keys, dtype=np.int64))
+    assert found.tolist() == [keys.index(v) if v in keys else -1 for v in values]
