@@ -35,7 +35,7 @@ def copying_ns(calls: pd.DataFrame, activity: pd.DataFrame) -> Ints:
     waits = (calls["kind"] == "transfer").to_numpy() & calls["blocking"].to_numpy()
     starts, ends = int64(calls, "start_ns"), int64(calls, "end_ns")
     alone = np.zeros(len(calls), dtype=np.int64)
-    for _, own in activity.groupby("device"):
+    for _, own in activity[["device", "direction", "start_ns", "end_ns"]].groupby("device"):
         moves = own["direction"].isin(["h2d", "d2h"])
         spans = [
             union(int64(part, "start_ns"), int64(part, "end_ns"))

@@ -20,7 +20,7 @@ def idle_gaps(
     """
     parts = []
     for device in devices:
-        own = activity[activity["device"] == device]
+        own = activity.loc[activity["device"] == device, ["start_ns", "end_ns"]]
         starts, ends = rest(*union(int64(own, "start_ns"), int64(own, "end_ns")), *windows)
         parts.append(pd.DataFrame({"device": device, "start_ns": starts, "end_ns": ends}))
     if not parts:
@@ -30,14 +30,14 @@ def idle_gaps(
 
 def busy_ns(activity: pd.DataFrame, device: int) -> int:
     """Time in which the device ran anything."""
-    own = activity[activity["device"] == device]
+    own = activity.loc[activity["device"] == device, ["start_ns", "end_ns"]]
     starts, ends = union(int64(own, "start_ns"), int64(own, "end_ns"))
     return int((ends - starts).sum())
 
 
 def stream_summaries(activity: pd.DataFrame, device: int) -> tuple[StreamSummary, ...]:
     """Each stream's own busy time, and its idle time while another stream was busy."""
-    own = activity[activity["device"] == device]
+    own = activity.loc[activity["device"] == device, ["stream", "start_ns", "end_ns"]]
     whole = busy_ns(activity, device)
     summaries = []
     for stream in np.unique(int64(own, "stream")).tolist():

@@ -157,7 +157,8 @@ def _reason(excess_ns: float, differences: list[_Difference]) -> str:
 def _parts(tables: _Tables, steady: Ints) -> list[tuple[str, Floats]]:
     """What may differ between steps, causes first: words with a place for a time, and by how
     much the time exceeds its median over the steady ones, by step."""
-    host, calls, activity = tables.host, tables.calls, tables.activity
+    host, calls = tables.host, tables.calls
+    activity = tables.activity[["direction", "start_ns", "end_ns"]]
     moves = activity["direction"].isin(["h2d", "d2h"])
     launching = tables.gaps[tables.gaps["cause"] == "launch"]
     named = [

@@ -45,9 +45,9 @@ def runtime_waits(
     parts = runtime[~runtime["name"].str.contains(_NEVER_WAITS) | (runtime["kind"] != "sync")]
     parts = clipped(parts, windows)
     parts = parts.sort_values(["thread_id", "start_ns"], kind="stable", ignore_index=True)
-    parts = _with_copies(parts, activity)
     parts["followed_by"] = _next_call(parts)
-    parts = parts[parts["kind"].isin(_WATCHED) & ~parts["direction"].isin(["d2d", "p2p"])]
+    parts = _with_copies(parts[parts["kind"].isin(_WATCHED)], activity)
+    parts = parts[~parts["direction"].isin(["d2d", "p2p"])]
     parts = parts[~nested(parts)]
     parts["finds_work"] = _finds_work(parts, activity)
     hook = owners(parts, hooks)
