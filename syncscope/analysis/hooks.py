@@ -88,8 +88,9 @@ def main_thread(hooks: pd.DataFrame, runtime: pd.DataFrame, manifest: Manifest) 
     Falls back on the thread with the most hook events; -1 where there is neither.
     """
     native = native_threads(manifest)
-    for frame in (runtime[runtime["kind"].isin(_LAUNCHING)], hooks):
-        threads, counts = np.unique(int64(frame, "thread_id"), return_counts=True)
+    launching = runtime["kind"].isin(_LAUNCHING).to_numpy()
+    for own in (int64(runtime, "thread_id")[launching], int64(hooks, "thread_id")):
+        threads, counts = np.unique(own, return_counts=True)
         if len(threads):
             counts = np.where(np.isin(threads, list(native)), 0, counts)
             return int(threads[counts.argmax()])

@@ -113,7 +113,7 @@ def _summary(
 ) -> Summary:
     calls, activity, gaps = events.calls, events.activity, events.gaps
     steps, steady, manifest = events.steps, events.steady, recording.manifest
-    devices = sorted({int(device) for device in gaps["device"]} | _busy_devices(activity))
+    devices = sorted(_devices(gaps) | _devices(activity))
     gpus = gpu_summaries(activity, gaps, devices, run.window_ns, steady, manifest.rank)
     groups = group_calls(calls, events.stacks, events.marks)
     diagnoses = diagnosed(groups, Sources(recording.sources))
@@ -166,7 +166,7 @@ def _gaps(
 ) -> pd.DataFrame:
     """The gaps with cause and site, sorted by start."""
     manifest, runtime = recording.manifest, recording.table("runtime")
-    devices = _busy_devices(activity) or _silent_devices(manifest)
+    devices = _devices(activity) or _silent_devices(manifest)
     gaps = idle_gaps(activity, sorted(devices), windows)
     gaps = explain_gaps(gaps, activity, runtime, calls, host, manifest, main)
     call = gaps["call"].to_numpy(dtype=np.int64)
@@ -176,8 +176,8 @@ def _gaps(
     )
 
 
-def _busy_devices(activity: pd.DataFrame) -> set[int]:
-    return {int(device) for device in activity["device"].unique()}
+def _devices(rows: pd.DataFrame) -> set[int]:
+    return {int(device) for device in rows["device"].unique()}
 
 
 def _silent_devices(manifest: Manifest) -> set[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -185,14 +185,14 @@ def _differences(parts: list[tuple[str, Floats]], row: int) -> Iterator[_Differe
             yield _Difference(float(excess[row]), words.replace("{}", _ms(excess[row])))
 
 
-def _rare_waits(tables: _Tables, steady: Ints, odd: Ints) -> dict[int, pd.DataFrame]:
+def _rare_waits(tables: _Tables, steady: Ints, odd: Ints) -> dict[Any, pd.DataFrame]:
     """By row of the odd steps the calls of sites that less than half of the steady ones reach."""
     calls = tables.calls[tables.calls["site_id"] != ""]
     calls = calls.assign(step=tables.step_of(int64(calls, "start_ns")))
     counts = calls[calls["step"].isin(steady)].groupby("site_id")["step"].nunique()
     here = calls[calls["step"].isin(odd)]
     rare = here[here["site_id"].map(counts).fillna(0) < _HALF * len(steady)]
-    return {int(row): own for row, own in rare.groupby("step")}
+    return dict(iter(rare.groupby("step")))
 
 
 def _rare_sites(tables: _Tables, row: int, rare: pd.DataFrame | None) -> Iterator[_Difference]:
