@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import gzip
 import json
 from collections import Counter, defaultdict
@@ -501,3 +502,19 @@ def test_spans_around_a_moment_are_those_that_contain_it(
     strictly_inside = sorted(i for i in intervals if i[0] <= moment < i[1])
     assert [i for i in sorted(found) if i[1] > moment] == strictly_inside
     assert found == sorted(found, reverse=True)
+
+
+def test_the_search_for_cycles_goes_on_after_an_import_that_fails_as_well(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.json"
+    empty.write_text("")
+    with pytest.raises(RecordingError):
+        import_trace(empty, tmp_path / "run")
+    assert gc.isenabled()
+
+
+def test_texts_of_large_tables_are_read_as_categories(tmp_path: Path) -> None:
+    import_trace(TRACES / "alexnet.json.gz", tmp_path / "run")
+    recording = Recording(tmp_path / "run")
+    for table in ("activity", "runtime"):
+        for text in ("kind", "name"):
+            assert recording.table(table)[text].dtype == "category"
