@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,8 +16,17 @@ if TYPE_CHECKING:
 
 def say(message: str) -> None:
     """One line from syncscope itself."""
+    _say_to(sys.stderr, message)
+
+
+def say_aside(message: str) -> None:
+    """One line while the program runs, which may have put a file of its own for stderr."""
+    _say_to(sys.__stderr__, message)
+
+
+def _say_to(stream: TextIO | None, message: str) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or None
-        sys.stderr.write(f"syncscope: {message}\n")
+        stream.write(f"syncscope: {message}\n")  # type: ignore[union-attr]
 
 
 @contextlib.contextmanager

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncscope.cli.output import real_stderr, say
+from syncscope.cli.live import Live
+from syncscope.cli.output import real_stderr, say, say_aside
 from syncscope.errors import SyncscopeError, UsageError
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ _GpuActivity = Annotated[
 ]
 _ShadowGpu = Annotated[str, typer.Option(help="GPU to simulate.")]
 _ShadowGpus = Annotated[int, typer.Option(min=1, help="How many GPUs to simulate.")]
+_Live = Annotated[
+    bool,
+    typer.Option("--live", help="Say on stderr, every other second, how the program fares."),
+]
 _Source = Annotated[bool, typer.Option(help="Keep a copy of the source files.")]
 
 
@@ -71,10 +76,12 @@ def run(
     shadow_gpu: _ShadowGpu = "H200",
     shadow_gpus: _ShadowGpus = 1,
     source: _Source = True,
+    live: _Live = False,
 ) -> None:
     """Run a program as python would, and record where it makes the CPU wait for the GPU.
 
-    The exit code is the program's own; 2 if it could not be started. The summary goes to stderr.
+    Output and exit code are the program's own; the exit code is 2 if it could not be started. The
+    summary goes to stderr.
     """
     from syncscope.options import RecordOptions
 
@@ -95,13 +102,15 @@ def run(
         keep_sources=source,
         whole_program=True,
     )
-    code = _record(program, module, output, options)
+    code = _record(program, module, output, options, live)
     if code < 0:
         _end_by_signal(-code)
     raise typer.Exit(code)
 
 
-def _record(program: list[str], module: bool, output: Path | None, options: RecordOptions) -> int:
+def _record(
+    program: list[str], module: bool, output: Path | None, options: RecordOptions, live: bool
+) -> int:
     """Run the program under a recorder; returns its exit code."""
     from syncscope.api import close_recorder, open_recorder
     from syncscope.program import CannotBegin, check_module, check_script, run_module, run_script
@@ -112,6 +121,8 @@ def _record(program: list[str], module: bool, output: Path | None, options: Reco
     (check_module if module else check_script)(target)
     stem = re.sub(r"[^\w.-]", "_", target if module else Path(target).absolute().stem)
     recorder = open_recorder(recording_folder(stem, output), options)
+    if live and not recorder.writer.manifest.rank:
+        recorder.writer.watchers.append(Live(say_aside).show)
     problems: list[str] = []
     waiting = TorchImport(lambda: _begin(recorder, problems))
     pid, import_path, finders = os.getpid(), list(sys.path), list(sys.meta_path)

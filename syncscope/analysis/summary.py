@@ -51,7 +51,11 @@ class Diagnosis(NamedTuple):
 def run_summary(
     manifest: Manifest, windows: tuple[Ints, Ints], steps: pd.DataFrame, marks: Ints, *, cut: bool
 ) -> RunSummary:
-    """What was run. `step_ns` is the median of the full steps."""
+    """What was run. `step_ns` is the median of the full steps.
+
+    A mark with which a window begins ends a step that lies before it.
+    """
+    ended = int((~np.isin(marks, windows[0])).sum())
     full = full_steps(steps, marks)
     lengths = int64(full, "end_ns") - int64(full, "start_ns")
     window_ns = int((windows[1] - windows[0]).sum())
@@ -63,7 +67,7 @@ def run_summary(
         simulated=manifest.simulated,
         torch=manifest.versions.get("torch", ""),
         ranks=manifest.world_size,
-        steps=max(len(marks), min(1, len(steps))),
+        steps=max(ended, min(1, len(steps))),
         step_ns=median,
         window_ns=window_ns,
         truncated=cut,

@@ -55,6 +55,7 @@ class RecordingWriter:
 
     `rows(table)` is the list that a collector appends to. `before_flush` are called on
     the flushing thread first; they may append rows as well (call stacks are resolved so).
+    `watchers` are shown the rows of each table once they are written.
     `sources` are asked on that thread for batches of what they have gathered as columns.
     When the disk is full or gone, the program runs on: `failure` says what happened and
     the rows from then on are lost. The folder is kept as an absolute path, because the
@@ -69,6 +70,7 @@ class RecordingWriter:
         self.failure = ""
         self.before_flush: list[Callable[[], None]] = []
         self.sources: list[Callable[[], dict[str, pa.RecordBatch]]] = []
+        self.watchers: list[Callable[[dict[str, list[Row]]], None]] = []
         self._rows: dict[str, list[Row]] = {name: [] for name in TABLES}
         self._streams: dict[str, tuple[Any, Any]] = {}
         self._lock = threading.Lock()
@@ -99,11 +101,14 @@ class RecordingWriter:
             try:
                 for hook in self.before_flush:
                     hook()
-                for table, rows in self._rows.items():
-                    self._write(table, rows)
+                gathered = {table: rows[:] for table, rows in self._rows.items()}
+                for table, taken in gathered.items():
+                    self._write(table, taken)
                 for source in self.sources:
                     for table, batch in source().items():
                         self._write_batch(table, batch)
+                for watcher in self.watchers:
+                    watcher(gathered)
             except Exception as error:  # noqa: BLE001  (the program must go on)
                 self.failure = _reason(error)
 
@@ -148,8 +153,7 @@ class RecordingWriter:
     def _path(self, table: str) -> Path:
         return self.folder / "rank-0" / f"{table}.arrows"
 
-    def _write(self, table: str, rows: list[Row]) -> None:
-        taken = rows[:]
+    def _write(self, table: str, taken: list[Row]) -> None:
         if not taken:
             return
         schema = arrow_schema(table)
@@ -158,7 +162,7 @@ class RecordingWriter:
             for values, field in zip(zip(*taken, strict=True), schema, strict=True)
         ]
         self._write_batch(table, pa.record_batch(arrays, schema=schema))
-        del rows[: len(taken)]
+        del self._rows[table][: len(taken)]
 
     def _write_batch(self, table: str, batch: pa.RecordBatch) -> None:
         if table not in self._streams:
