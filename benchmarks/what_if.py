@@ -97,13 +97,14 @@ def measure(steps: tuple[Step, Step], turns: int, length: int) -> dict[str, Any]
     }
 
 
-def cures(analysis: Analysis) -> list[Cure]:
-    """The cures of all flagged sites at lines marked CURED."""
+def cures(analysis: Analysis, pair: Pair) -> list[Cure]:
+    """The cures of all flagged sites at lines marked CURED, as the pair writes them."""
     found = []
     for site in analysis.summary.sites:
         lines = analysis.sources.get(site.file, "").splitlines()[site.line - 1 : site.end_line]
         if site.flagged and any("# CURED" in line for line in lines):
-            found.append(cure_of(site.id, site.kind, site.pageable, site.cause))
+            cure = cure_of(site.id, site.kind, site.pageable, site.cause)
+            found.append(dataclasses.replace(cure, vanishes=cure.vanishes and pair.vanishes))
     return found
 
 
@@ -151,7 +152,7 @@ def compare(pair: Pair, bare: dict[str, Any] | None, args: Any, device: str) -> 
     """Everything about one pair; times in ms, gains as part of the step before the cure."""
     row: dict[str, Any] = {"name": pair.name, "bound": pair.bound}
     before, after = (record(pair, which, args, device) for which in (0, 1))
-    what_if, cured = before.what_if, cures(before)
+    what_if, cured = before.what_if, cures(before, pair)
     if what_if is None or after.what_if is None or not cured:
         return row | {"failed": "no site was flagged" if what_if else "nothing to replay"}
     regime = before.summary.regime

@@ -20,21 +20,23 @@ Make = Callable[[bool], tuple[Step, Step]]
 
 @dataclass(frozen=True)
 class Pair:
-    """`bound` says what bounds the step before the cure."""
+    """`bound` says what bounds the step before the cure, `vanishes` whether the cure does
+    without the copy."""
 
     name: str
     bound: str
+    vanishes: bool
     make: Make
 
 
 PAIRS: list[Pair] = []
 
 
-def pair(bound: str) -> Callable[[Make], Make]:
+def pair(bound: str, *, vanishes: bool = False) -> Callable[[Make], Make]:
     """Register a pair under the name of its function."""
 
     def register(make: Make) -> Make:
-        PAIRS.append(Pair(make.__name__, bound, make))
+        PAIRS.append(Pair(make.__name__, bound, vanishes, make))
         return make
 
     return register
@@ -106,7 +108,7 @@ def pageable_batch(tiny: bool) -> tuple[Step, Step]:
     return before, after
 
 
-@pair("transfer")
+@pair("transfer", vanishes=True)
 def created_on_host(tiny: bool) -> tuple[Step, Step]:
     """A small mask made on the host and moved, or made on the device."""
     side = 16 if tiny else 256
