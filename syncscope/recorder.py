@@ -210,7 +210,9 @@ class Recorder:
         from syncscope.capture.host_events import HostEvents
         from syncscope.capture.nvml import Nvml
         from syncscope.capture.transfers import Transfers
+        from syncscope.capture.uncompiled import leave_uncompiled
 
+        leave_uncompiled("syncscope")
         context, start = self.context, self._collectors.start
         self._flights = Flights(context)
         transfers = Transfers(context, self._flights)

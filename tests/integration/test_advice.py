@@ -71,6 +71,10 @@ def applied(text: str, edits: list[Edit]) -> tuple[str, list[Edit]]:
     return text, chosen
 
 
+SAMPLE = 1000
+"""Of larger tensors about so many numbers are compared, and two sums."""
+
+
 def described(value: Any) -> Any:
     """What a program returned, as JSON; a tensor is all that a rewrite must keep of it."""
     import torch
@@ -78,6 +82,10 @@ def described(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         plain = value.detach().to_dense() if value.is_sparse else value.detach()
         facts = [str(value.dtype), list(value.shape), value.requires_grad]
+        if plain.numel() > SAMPLE:  # millions of numbers as JSON take minutes
+            flat = plain.double().flatten()
+            facts += [flat.sum().item(), flat.abs().sum().item()]
+            plain = flat[:: plain.numel() // SAMPLE]
         return [*facts, plain.double().tolist() if plain.dtype != torch.bool else plain.tolist()]
     if isinstance(value, list | tuple):
         return [described(item) for item in value]

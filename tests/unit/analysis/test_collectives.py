@@ -91,7 +91,7 @@ def test_what_has_no_partner_is_not_compared(ranks: list[Rank]) -> None:
     st.lists(
         st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 8)), min_size=3, max_size=20
     ),
-    st.integers(-50, 50),
+    st.integers(-15, 15),  # of clocks that differ by half a step no pairing is sure
 )
 def test_it_agrees_with_what_the_ranks_did(late: list[tuple[int, ...]], lead: int) -> None:
     arrived = np.array(late, dtype=np.int64).T + np.arange(len(late)) * 40
