@@ -212,7 +212,6 @@ class Recorder:
         from syncscope.capture.transfers import Transfers
         from syncscope.capture.uncompiled import leave_uncompiled
 
-        leave_uncompiled("syncscope")
         context, start = self.context, self._collectors.start
         self._flights = Flights(context)
         transfers = Transfers(context, self._flights)
@@ -225,6 +224,7 @@ class Recorder:
         for name in ("sync_warnings", "activity", "sampler", "operators"):
             self._collectors.note(name, "off", waiting)
         self._cuda_start = CudaStart(self._on_cuda)
+        leave_uncompiled("syncscope")
         self._cuda_start.start()
 
     def _on_cuda(self) -> None:
@@ -233,6 +233,7 @@ class Recorder:
         from syncscope.capture.gpu_activity import GpuActivity
         from syncscope.capture.sampler import Sampler
         from syncscope.capture.sync_warnings import SyncWarnings
+        from syncscope.capture.uncompiled import leave_uncompiled
 
         names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
         self._manifest = replace(
@@ -249,6 +250,7 @@ class Recorder:
             self._collectors.note("activity", "on")
             self._collectors.note("sampler", "on")
         self._progress.begin(self._detail(warned))
+        leave_uncompiled("syncscope")  # once more: these modules were not loaded before
         self._publish()
 
     def _detail(self, warned: SyncWarnings) -> DetailSteps | None:
