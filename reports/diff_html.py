@@ -6,7 +6,7 @@ from pathlib import Path
 
 from syncscope.analysis.diff import Diff
 from syncscope.reports.diff_view import diff_view
-from syncscope.reports.small_page import render_page, write_page
+from syncscope.reports.pages import render_page, write_page
 
 
 def render_diff_html(diff: Diff) -> str:

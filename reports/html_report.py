@@ -9,18 +9,15 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from syncscope.analysis.result import Analysis
-from syncscope.errors import UsageError
+from syncscope.reports.pages import static, template, write_page
 from syncscope.reports.sites import SiteRow
 from syncscope.reports.timeline import timeline_of
 from syncscope.reports.timeline_packing import packed_timeline
-from syncscope.reports.units import duration, percent
 from syncscope.reports.view import report_view
 
-_HERE = Path(__file__).parent
 _TIMELINE_SCRIPTS = ("columns.js", "timeline_data.js", "timeline_words.js", "timeline.js")
 _JSON_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
@@ -36,16 +33,16 @@ def render_html(analysis: Analysis) -> str:
     data, columns = packed_timeline(timeline)
     data["sites"] = [_site_data(row) for row in (*view.flagged, *view.unflagged)]
     data["simulated"] = view.simulated
-    scripts = [_static("sites_table.js"), _static("report.js")]
+    scripts = [static("sites_table.js"), static("report.js")]
     if timeline.tracks:
-        scripts = [_plotly_js(), *map(_static, _TIMELINE_SCRIPTS), *scripts]
+        scripts = [_plotly_js(), *map(static, _TIMELINE_SCRIPTS), *scripts]
     # Markup is text that is not escaped any more: our own files, plotly's, and escaped JSON.
-    return _template().render(
+    return template("report.html.j2").render(
         view=view,
         timeline=timeline,
         data=Markup(_script_json(data)),
         columns=columns,
-        styles=Markup(_static("report.css")),
+        styles=Markup(static("report.css")),
         scripts=[Markup(script) for script in scripts],
         policy=_policy(scripts),
     )
@@ -53,29 +50,7 @@ def render_html(analysis: Analysis) -> str:
 
 def write_html(analysis: Analysis, path: str | Path) -> None:
     """Write the report to `path`. Raises UsageError where that is not possible."""
-    text = render_html(analysis)
-    try:
-        Path(path).write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(
-            f"the report cannot be written to {path}: {error.strerror}. Name another file."
-        ) from error
-
-
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": percent, "duration": duration}
-    return environment.get_template("report.html.j2")
-
-
-def _static(name: str) -> str:
-    return (_HERE / "static" / name).read_text(encoding="utf-8")
+    write_page(render_html(analysis), Path(path))
 
 
 def _plotly_js() -> str:

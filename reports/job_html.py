@@ -8,8 +8,8 @@ from pathlib import Path
 from syncscope.analysis.job import Job
 from syncscope.records import Summary
 from syncscope.reports.job_view import job_view
+from syncscope.reports.pages import render_page, write_page
 from syncscope.reports.ranks import rank_charts
-from syncscope.reports.small_page import render_page, write_page
 
 
 def render_job_html(job: Job, summaries: Mapping[int, Summary]) -> str:
