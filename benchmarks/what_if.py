@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import inspect
 import itertools
 import json
 import statistics
@@ -98,13 +99,13 @@ def measure(steps: tuple[Step, Step], turns: int, length: int) -> dict[str, Any]
 
 
 def cures(analysis: Analysis, pair: Pair) -> list[Cure]:
-    """The cures of all flagged sites at lines marked CURED, as the pair writes them."""
+    """The cures of all flagged sites on lines of the pair that are marked CURED."""
+    marked = [line for line in inspect.getsource(pair.make).splitlines() if "# CURED" in line]
     found = []
     for site in analysis.summary.sites:
-        lines = analysis.sources.get(site.file, "").splitlines()[site.line - 1 : site.end_line]
-        if site.flagged and any("# CURED" in line for line in lines):
+        if site.flagged and any(site.expression in line for line in marked):
             cure = cure_of(site.id, site.kind, site.pageable, site.cause)
-            found.append(dataclasses.replace(cure, vanishes=cure.vanishes and pair.vanishes))
+            found.append(dataclasses.replace(cure, vanishes=pair.vanishes))
     return found
 
 
