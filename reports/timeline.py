@@ -17,6 +17,7 @@ from syncscope.reports.timeline_tracks import (
     Labels,
     Lane,
     Track,
+    engine_tracks,
     gap_tracks,
     host_tracks,
     stream_tracks,
@@ -66,7 +67,8 @@ def timeline_of(analysis: Analysis, site_ids: Sequence[str]) -> Timeline:
     start_ns, end_ns = _extent(analysis)
     host, thread_note = host_tracks(analysis, labels, sites)
     streams, stream_note = stream_tracks(analysis, labels)
-    device = [*gap_tracks(analysis, labels, sites), *streams]
+    idle, engines = gap_tracks(analysis, labels, sites), engine_tracks(analysis, labels)
+    device = [*idle, *engines, *streams]
     detail, detail_note = _detail(analysis, device, start_ns, end_ns)
     whole = len(detail) == 1 and detail[0][0] <= start_ns and end_ns <= detail[0][1]
     slots = SLOTS if whole else FINE_SLOTS
@@ -124,7 +126,7 @@ def _longest_calls(calls: pd.DataFrame) -> Integers:
 
 
 def _lanes(tracks: Sequence[Track]) -> tuple[Lane, ...]:
-    """Host first, then each device: its idle time above its streams."""
+    """Host first, then each device: its idle time above its copy engines and streams."""
     distinct = dict.fromkeys(track.lane for track in tracks)
     return tuple(sorted(distinct, key=lambda lane: (lane.device, lane.group != "gaps")))
 

@@ -15,6 +15,7 @@ from syncscope.reports.sites import DIRECTIONS
 from syncscope.reports.units import byte_size
 from syncscope.reports.visible_text import visible
 
+ENGINES = {"h2d": "copies to GPU{}", "d2h": "copies from GPU{}"}
 MAX_STREAMS = 24
 MAX_THREADS = 16
 MAX_LABELS = 5_000
@@ -24,9 +25,10 @@ OTHER = "one of many more names"
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A row of the timeline; `group` is host, gaps or stream; `device` is -1 for the host.
+    """A row of the timeline; `group` is host, gaps, engine or stream; `device` is -1 for the host.
 
-    `key` is the thread's or the stream's id, -1 for gaps.
+    `key` is the thread's or the stream's id, the place in DIRECTIONS of an engine's copies, -1 for
+    gaps.
     """
 
     group: str
@@ -105,6 +107,21 @@ def gap_tracks(analysis: Analysis, labels: Labels, sites: Mapping[str, int]) -> 
         label = labels.of([""] * len(rows), str)
         marks = _marks(rows, label, _site_numbers(rows, sites))
         tracks.append(Track(lane, f"idle_{visible(str(cause), 30)}", marks))
+    return tracks
+
+
+def engine_tracks(analysis: Analysis, labels: Labels) -> list[Track]:
+    """Copies between host and device of all streams: one lane per direction, as a GPU has a
+    copy engine for each. Copies that lie beside kernels of other streams show as overlap here."""
+    several = analysis.activity["device"].nunique() > 1
+    tracks = []
+    for key, direction in enumerate(DIRECTIONS):
+        copies = analysis.activity[analysis.activity["direction"] == direction]
+        for (device, kind), rows in _grouped(copies, ["device", "kind"]):
+            gpu = f" {device}" if several else ""
+            lane = Lane("engine", device, key, ENGINES[direction].format(gpu))
+            label = labels.of(rows["name"], lambda name: visible(name, 120))
+            tracks.append(Track(lane, visible(str(kind), 20), _marks(rows, label)))
     return tracks
 
 

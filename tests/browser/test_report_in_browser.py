@@ -97,7 +97,7 @@ def test_open_all_leaves_what_is_not_flagged_closed(page):
 def test_the_timeline_draws_all_kinds_in_their_colours(page):
     assert {"rgb(213, 94, 0)", "rgb(0, 114, 178)", "rgb(102, 114, 127)"} <= colours(page)
     lanes = page.locator("#syncscope-timeline .ytick text").all_text_contents()
-    assert lanes == ["MainThread", "GPU idle", "stream 7", "stream 20"]
+    assert lanes == ["MainThread", "GPU idle", "copies to GPU", "stream 7", "stream 20"]
     assert "kernel" in page.locator("#legend").inner_text()
     assert page.locator("#syncscope-timeline .annotation-arrow-g").count() > 5
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import zlib
 from itertools import pairwise
 
@@ -94,10 +95,27 @@ def test_packed_columns_refuse_negative_numbers():
         PackedColumns().add(np.array([-1]))
 
 
+def test_a_copy_engine_holds_the_copies_of_all_streams_in_its_direction(analyses):
+    analysis = analyses.plausible_analysis(steps=3)
+    activity = analysis.activity.copy()
+    copies = activity.index[activity["direction"] == "h2d"]
+    activity.loc[copies[::2], "stream"] = 20
+    activity.loc[copies[0], "direction"] = "d2h"
+    timeline = timeline_of(dataclasses.replace(analysis, activity=activity), [])
+    begun = {
+        track.lane.label: track.marks.start_ns.tolist()
+        for track in timeline.tracks
+        if track.lane.group == "engine"
+    }
+    starts = activity.loc[copies, "start_ns"].tolist()
+    assert begun == {"copies to GPU": starts[1:], "copies from GPU": starts[:1]}
+    assert len(starts) > 2
+
+
 def test_lanes_are_threads_then_each_device_with_its_streams(analyses):
     timeline = timeline_of(analyses.plausible_analysis(steps=3), ["s1", "keep"])
     assert [lane.label for lane in timeline.lanes] == [
-        "MainThread", "GPU idle", "stream 7", "stream 20",
+        "MainThread", "GPU idle", "copies to GPU", "stream 7", "stream 20",
     ]  # fmt: skip
     assert timeline.steps["index"].tolist() == [0, 1, 2]
     assert timeline.notes == ()
