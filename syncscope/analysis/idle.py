@@ -7,12 +7,16 @@ the beginning of the gap and the launch is why the device waited.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from syncscope.analysis.hooks import native_threads
 from syncscope.analysis.intervals import Bools, Ints, expand, first_at, flatten
+from syncscope.analysis.launches import Launches
+from syncscope.analysis.texts import is_any
 from syncscope.analysis.windows import int64
 from syncscope.recording.manifest import Manifest
 from syncscope.records import CAUSES_OF_IDLE
@@ -27,7 +31,10 @@ _CODES = {cause: code for code, cause in enumerate(CAUSES_OF_IDLE)}
 _LAUNCH, _DEPENDENCY, _UNKNOWN = (
     _CODES[cause] for cause in ("launch", "device_dependency", "unknown")
 )
-_LAUNCHING = ("launch", "memcpy", "memset")
+_SORTED = np.argsort(np.argsort(CAUSES_OF_IDLE)).astype(np.int8)
+"""Position of each cause among the sorted ones."""
+
+_Any = TypeVar("_Any", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,11 @@ class _Lane:
     calls: Ints
     waited_ns: Ints
     """How long the call of a segment kept the host, all of it; 0 for pauses."""
+
+    def near(self, low: Ints, high: Ints) -> tuple[Ints, Ints]:
+        """Per gap [low, high] the range of the segments in it, give or take the clocks."""
+        first = np.searchsorted(self.ends, low - CLOCK_TOLERANCE_NS, side="left")
+        return first, np.searchsorted(self.starts, np.maximum(high, low), side="right")
 
 
 def explain_gaps(
@@ -70,25 +82,28 @@ def explain_gaps(
     """
     lanes = native_threads(manifest)
     launch = _launches(gaps, activity, runtime)
-    thread = np.where(launch["found"], int64(launch, "thread_id"), main)
+    thread = np.where(launch.found, launch.thread, main)
     thread[np.isin(thread, list(lanes))] = main
     starts, ends = int64(gaps, "start_ns"), int64(gaps, "end_ns")
-    began, found = int64(launch, "start_ns"), launch["found"].to_numpy()
-    ahead = found & (began < starts)
-    low = np.where(ahead, began - (ends - starts), starts)
-    high = np.where(found, np.where(launch["copies"], ends, began), ends)
-    default = np.where(found | (launch["trailing"] & (len(runtime) > 0)), _LAUNCH, _UNKNOWN)
+    ahead = launch.found & (launch.start_ns < starts)
+    low = np.where(ahead, launch.start_ns - (ends - starts), starts)
+    high = np.where(launch.found & ~launch.copies, launch.start_ns, ends)
+    default = np.where(launch.found | (launch.trailing & (len(runtime) > 0)), _LAUNCH, _UNKNOWN)
     cause, call = default.copy(), np.full(len(gaps), -1, dtype=np.int64)
-    for number in np.unique(thread):
-        mine = np.flatnonzero(thread == number)
-        group = frozenset({int(number), *(lanes if number == main else ())})
+    drains = launch.found & ~ahead
+    for number in pd.unique(thread).tolist():
+        group = frozenset({number, *(lanes if number == main else ())})
         lane = _lane(calls, host, None if manifest.imported and not lanes else group)
-        drains = found[mine] & ~ahead[mine]
-        cause[mine], call[mine] = _dominant(lane, low[mine], high[mine], drains, default[mine])
-    held = ahead & (ends - began > _latency_bound((ends - began)[found & ~ahead]))
-    held &= int64(launch, "end_ns") <= starts
+        mine = np.flatnonzero(thread == number)
+        first, last = lane.near(low[mine], high[mine])
+        mine = mine[first < last]  # what nothing touches keeps the default
+        cause[mine], call[mine] = _dominant(
+            lane, low[mine], high[mine], drains[mine], default[mine]
+        )
+    latency = ends - launch.start_ns
+    held = ahead & (latency > _latency_bound(latency[drains])) & (launch.end_ns <= starts)
     cause[held], call[held] = _DEPENDENCY, -1
-    return gaps.assign(cause=np.array(CAUSES_OF_IDLE, dtype=object)[cause], call=call)
+    return gaps.assign(cause=pd.Categorical.from_codes(_SORTED[cause], sorted(_CODES)), call=call)
 
 
 def _latency_bound(latency: Ints) -> float:
@@ -97,40 +112,55 @@ def _latency_bound(latency: Ints) -> float:
     return float(np.clip(2.0 * usual, LAUNCH_LATENCY_NS, 5 * LAUNCH_LATENCY_NS))
 
 
-def _launches(gaps: pd.DataFrame, activity: pd.DataFrame, runtime: pd.DataFrame) -> pd.DataFrame:
-    """Per gap: the runtime call that launched what ended it.
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """Per gap the runtime call that launched what ended it; figures of one that is not `found`
+    mean nothing. `copies`: an upload, whose call itself may keep the device waiting;
+    `trailing`: no activity follows in the window."""
 
-    Columns thread_id, start_ns, end_ns, found, copies (an upload, whose call itself may keep
-    the device waiting), trailing (no activity follows in the window).
-    """
-    launching = (runtime["correlation_id"] > 0) & runtime["kind"].isin([*_LAUNCHING, "other"])
-    calls = runtime.loc[launching.to_numpy(), ["correlation_id", "thread_id", "start_ns", "end_ns"]]
-    filled = np.flatnonzero(activity["end_ns"] > activity["start_ns"])
-    correlation = int64(activity, "correlation_id")[filled]
-    launch = first_at(correlation, int64(calls, "correlation_id"))
-    ender = _enders(gaps, activity, filled, launch >= 0)
-    launch = np.append(launch, -1)[ender]
-    columns = {
-        name: np.where(launch >= 0, np.append(int64(calls, name), -1)[launch], -1)
-        for name in ("thread_id", "start_ns", "end_ns")
-    }
-    copies = (activity["direction"] == "h2d").to_numpy(dtype=np.bool_)[filled]
-    copies = np.append(copies, False)[ender]
-    return pd.DataFrame({**columns, "found": launch >= 0, "copies": copies, "trailing": ender < 0})
+    found: Bools
+    thread: Ints
+    start_ns: Ints
+    end_ns: Ints
+    copies: Bools
+    trailing: Bools
 
 
-def _enders(gaps: pd.DataFrame, activity: pd.DataFrame, filled: Ints, known: Bools) -> Ints:
-    """Per gap which of the `filled` activities of its device starts as it ends, or -1; of
-    several the first whose launch is `known`, else the first."""
-    device, start = (int64(activity, name)[filled] for name in ("device", "start_ns"))
-    order = np.lexsort((~known, start))
+def _launches(gaps: pd.DataFrame, activity: pd.DataFrame, runtime: pd.DataFrame) -> _Launch:
+    ender, call = _enders(gaps, activity, Launches(runtime))
+    thread, start, end = (
+        _pick(int64(runtime, name), call) for name in ("thread_id", "start_ns", "end_ns")
+    )
+    uploads = _pick(is_any(activity["direction"], ["h2d"]), ender)
+    return _Launch(call >= 0, thread, start, end, uploads, ender < 0)
+
+
+def _enders(gaps: pd.DataFrame, activity: pd.DataFrame, launches: Launches) -> tuple[Ints, Ints]:
+    """Per gap which activity of its device starts as it ends, and the call that launched it, or
+    -1; of several activities the first whose launch is known, else the first."""
+    starts, correlation = int64(activity, "start_ns"), int64(activity, "correlation_id")
+    filled = int64(activity, "end_ns") > starts
     ender = np.full(len(gaps), -1, dtype=np.int64)
-    for number in gaps["device"].unique().tolist():
-        mine = np.flatnonzero(gaps["device"] == number)
-        own = order[device[order] == number]
-        place = first_at(int64(gaps, "end_ns")[mine], start[own])
+    ends, device = int64(gaps, "end_ns"), int64(gaps, "device")
+    for number in pd.unique(device).tolist():
+        mine = np.flatnonzero(device == number)
+        own = np.flatnonzero(filled & (activity["device"] == number).to_numpy())
+        place = first_at(ends[mine], starts[own])
         ender[mine] = np.append(own, -1)[place]
-    return ender
+    call = np.where(ender >= 0, launches.of(_pick(correlation, ender)), -1)
+    lost = np.flatnonzero((ender >= 0) & (call < 0))
+    first, last = (np.searchsorted(starts, ends[lost], side) for side in ("left", "right"))
+    gap, row = expand(first, last)
+    other = launches.of(correlation[row])
+    fits = (other >= 0) & filled[row] & (int64(activity, "device")[row] == device[lost[gap]])
+    gap, first = np.unique(gap[fits], return_index=True)
+    ender[lost[gap]], call[lost[gap]] = row[fits][first], other[fits][first]
+    return ender, call
+
+
+def _pick(values: npt.NDArray[_Any], rows: Ints) -> npt.NDArray[_Any]:
+    """The values at the rows; anything for a row of -1."""
+    return values[rows] if len(values) else np.zeros(len(rows), dtype=values.dtype)
 
 
 def _lane(calls: pd.DataFrame, host: pd.DataFrame, threads: frozenset[int] | None) -> _Lane:
@@ -164,9 +194,7 @@ def _dominant(
     Where `drains`, the queue ran empty at `low`: the call that was waiting then owns what
     nothing else explains, until it has all the time that it kept the host.
     """
-    first = np.searchsorted(lane.ends, low - CLOCK_TOLERANCE_NS, side="left")
-    last = np.searchsorted(lane.starts, np.maximum(high, low), side="right")
-    gap, segment = expand(first, last)
+    gap, segment = expand(*lane.near(low, high))
     overlap = np.minimum(lane.ends[segment], high[gap]) - np.maximum(lane.starts[segment], low[gap])
     overlap = np.maximum(overlap, 0)
     time = np.zeros((len(low), len(CAUSES_OF_IDLE)), dtype=np.int64)

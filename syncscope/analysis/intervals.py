@@ -1,7 +1,8 @@
 """Arithmetic on half-open intervals [start, end) of int64 nanoseconds, vectorised.
 
 Every function takes plain arrays, leaves them as they are and costs O(n log n) unless it
-says otherwise.
+says otherwise. What is sorted already, as recorded events nearly always are, costs a few
+passes: sorting it again finds one run.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -20,39 +22,49 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 def union(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """Disjoint, sorted intervals that cover the same time; touching ones are one."""
     filled = ends > starts
-    starts, ends = starts[filled], ends[filled]
+    if not filled.all():
+        starts, ends = starts[filled], ends[filled]
     if not len(starts):
         return starts, ends
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], ends[order]
+    if not rising(starts):
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
     reach = np.maximum.accumulate(ends)
-    first = np.flatnonzero(np.concatenate(([True], starts[1:] > reach[:-1])))
-    return starts[first], reach[np.append(first[1:], len(starts)) - 1]
+    first = np.flatnonzero(starts[1:] > reach[:-1]) + 1
+    return starts[np.append(0, first)], reach[np.append(first - 1, -1)]
+
+
+def rising(values: Ints) -> bool:
+    """Whether no value is less than the one before it."""
+    return bool((values[1:] >= values[:-1]).all())
 
 
 def rest(starts: Ints, ends: Ints, window_starts: Ints, window_ends: Ints) -> tuple[Ints, Ints]:
     """The parts of the windows that no interval covers. Windows are disjoint and sorted."""
     if not len(window_starts):
         return window_starts, window_ends
-    covered_starts, covered_ends = union(
-        np.concatenate((starts, window_ends[:-1])), np.concatenate((ends, window_starts[1:]))
-    )
-    low = np.concatenate((window_starts[:1], covered_ends))
-    high = np.concatenate((covered_starts, window_ends[-1:]))
-    low = np.maximum(low, window_starts[0])
-    high = np.minimum(high, window_ends[-1])
+    if len(window_starts) > 1:  # what lies between them is no part of them
+        starts = np.concatenate((starts, window_ends[:-1]))
+        ends = np.concatenate((ends, window_starts[1:]))
+    starts, ends = union(starts, ends)
+    first = np.searchsorted(ends, window_starts[0], side="right")
+    last = np.searchsorted(starts, window_ends[-1], side="left")
+    low = np.concatenate((window_starts[:1], ends[first:last]))
+    high = np.concatenate((starts[first:last], window_ends[-1:]))
     open_ = high > low
-    return low[open_], high[open_]
+    return (low, high) if open_.all() else (low[open_], high[open_])
 
 
 def covered(starts: Ints, ends: Ints, over_starts: Ints, over_ends: Ints) -> Ints:
     """How much of each interval lies in the disjoint, sorted intervals `over`."""
+    if not len(over_starts):
+        return np.zeros(len(starts), dtype=np.int64)
     total = np.concatenate(([0], np.cumsum(over_ends - over_starts)))
 
     def before(points: Ints) -> Ints:
         index = np.searchsorted(over_starts, points, side="right")
-        spill = np.append(over_ends, 0)[index - 1] - points
-        return np.asarray(total[index] - np.where(index > 0, np.maximum(spill, 0), 0))
+        spill = np.maximum(over_ends[index - 1] - points, 0)
+        return np.asarray(total[index] - np.where(index > 0, spill, 0))
 
     inside: Ints = np.maximum(before(ends) - before(starts), 0)
     return inside
@@ -67,11 +79,9 @@ def clip(
     lies in a window.
     """
     first = np.searchsorted(window_ends, starts, side="right")
-    last = np.where(
-        ends > starts,
-        np.searchsorted(window_starts, ends, side="left"),
-        np.searchsorted(window_starts, ends, side="right"),
-    )
+    last = np.searchsorted(window_starts, ends, side="left")
+    empty = np.flatnonzero(ends <= starts)
+    last[empty] = np.searchsorted(window_starts, ends[empty], side="right")
     owner, window = expand(first, last)
     return (
         owner,
@@ -83,19 +93,49 @@ def clip(
 def expand(first: Ints, last: Ints) -> tuple[Ints, Ints]:
     """Pairs (i, j) for each row i and each j in range(first[i], last[i])."""
     counts = np.maximum(last - first, 0)
+    if counts.max(initial=0) <= 1:
+        owner = np.flatnonzero(counts)
+        return owner, first[owner]
     owner = np.repeat(np.arange(len(first)), counts)
     offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
     return owner, first[owner] + offset
 
 
+DENSE = 8
+"""Keys whose range is at most this many times their number make a table of it."""
+
+
 def first_at(values: Ints, keys: Ints) -> Ints:
-    """For each value the index of the first key that equals it, or -1."""
+    """For each value the index of the first key that equals it, or -1.
+
+    Keys that lie close together, as correlation ids do, cost a pass and a table of their range.
+    """
     if not len(keys):
         return np.full(len(values), -1, dtype=np.int64)
+    low = keys.min()
+    span = int(keys.max()) - int(low) + 1
+    if span <= DENSE * len(keys):
+        table = np.full(span + 1, -1, dtype=np.int64)
+        table[keys[::-1] - low] = np.arange(len(keys) - 1, -1, -1)  # the first one is set last
+        outside = np.uint64(span)  # negative offsets are larger than any as unsigned numbers
+        return table[np.minimum((values - low).view(np.uint64), outside).view(np.int64)]
     order = np.argsort(keys, kind="stable")
-    place = np.minimum(np.searchsorted(keys, values, sorter=order), len(keys) - 1)
-    index = order[place]
-    return np.where(keys[index] == values, index, -1)
+    ordered = keys[order]
+    place = np.minimum(np.searchsorted(ordered, values), len(keys) - 1)
+    return np.where(ordered[place] == values, order[place], -1)
+
+
+def order_by(groups: Ints, values: Ints, *more: Ints) -> Ints:
+    """The stable order by group, then value, then `more`.
+
+    A few passes where values rise already and there are few groups (threads, streams).
+    """
+    order = np.lexsort((*reversed(more), values))
+    codes, kinds = pd.factorize(groups[order], sort=True)
+    if len(kinds) <= 1:
+        return order
+    small = np.uint16 if len(kinds) <= 1 << 16 else np.int64
+    return order[np.argsort(codes.astype(small), kind="stable")]
 
 
 def innermost(points: Ints, starts: Ints, ends: Ints) -> Ints:
