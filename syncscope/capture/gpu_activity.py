@@ -17,11 +17,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import torch
 
 from syncscope.context import CaptureContext
 from syncscope.patches import Patches
-from syncscope.recording.tables import RuntimeRow
+from syncscope.recording.tables import ActivityRow, RuntimeRow
+from syncscope.recording.trace_batches import activity_batch, runtime_batch
 from syncscope.recording.trace_contents import TraceContents
 from syncscope.recording.trace_events import TraceFile
 
@@ -129,25 +131,19 @@ class GpuActivity:
             contents.add(batch)
         self.lost += contents.lost + file.lost
         shift = int(file.metadata.base_time_nanoseconds or 0) - context.origin_unix_ns
-        context.writer.rows("activity").extend(
-            row._replace(start_ns=row.start_ns + shift, end_ns=row.end_ns + shift)
-            for row in contents.activity
-        )
+        activity = activity_batch(contents.activity.whole(), contents, -shift)
+        context.writer.rows("activity").extend(map(ActivityRow._make, _rows(activity)))
         calls = [
-            RuntimeRow(
-                context.threads.native(tid),
-                call.start_ns + shift,
-                call.end_ns + shift,
-                call.name,
-                call.kind,
-                call.correlation_id,
-            )
-            for tid, calls in contents.calls.items()
-            for call in calls
+            RuntimeRow(context.threads.native(thread_id), *row)
+            for thread_id, *row in _rows(runtime_batch(contents.calls.whole(), contents, -shift))
         ]
         context.writer.rows("runtime").extend(calls)
-        self._seen += len(contents.activity) + len(calls)
+        self._seen += activity.num_rows + len(calls)
         return calls
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
 @contextlib.contextmanager

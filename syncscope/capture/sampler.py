@@ -86,10 +86,12 @@ class Sampler:
                 self._samples(context.threads.of(ident)).add(now_ns, number)
 
     def _number(self, frame: FrameType) -> int:
+        """Number of a stack; -1 if its thread went on while it was looked at."""
         key = key_of(frame)
         number = self._keys.get(key)
         if number is None:
-            self._context.stacks.hold(frame)
+            if not self._context.stacks.hold(frame, key):
+                return -1
             number = self._keys[key] = len(self._keys)
         return number
 

@@ -40,7 +40,7 @@ class SyncFilter:
         self._patches = Patches()
         self._program_mode = _OFF
         self._entry = ("ignore", _Pattern(self._asked), Warning, None, 0)
-        self._forwarding = threading.local()
+        self._forwarding = _Forwarding()
         self._registries: dict[str, dict[Any, Any]] = {}
 
     def start(self) -> None:
@@ -64,11 +64,14 @@ class SyncFilter:
 
     def _asked(self, text: str) -> bool:
         """Whether our filter applies to a warning: it does to torch's, which it hides."""
-        if not text.startswith(_MESSAGE) or getattr(self._forwarding, "now", False):
+        if not text.startswith(_MESSAGE):
+            return False
+        wanted = self._program_mode == _WARN
+        if wanted and self._forwarding.now:
             return False
         caller = sys._getframe().f_back
         self._hears(caller)
-        if self._program_mode == _WARN:
+        if wanted:
             self._forward(text, caller)
         return True
 
@@ -115,6 +118,10 @@ class SyncFilter:
             self._put_entry_first()
 
         return mutated
+
+
+class _Forwarding(threading.local):
+    now = False
 
 
 class _Pattern:

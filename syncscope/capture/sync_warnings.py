@@ -26,7 +26,8 @@ class SyncWarnings:
         self._rows = context.writer.rows("blocking")
         self._filter = SyncFilter(self._synchronized)
         self.listeners: list[Callable[[], bool]] = []
-        """Called on the thread that synchronized, right after it did; True: it tells of it."""
+        """Asked on the thread that synchronized, right after it did, until one answers True: that
+        one tells of it."""
 
     def start(self) -> None:
         """Needs CUDA to be initialized."""
@@ -49,7 +50,7 @@ class SyncWarnings:
 
     def _synchronized(self, caller: FrameType | None) -> None:
         self._context.waits += 1
-        told = [listener() for listener in self.listeners]
-        if caller is not None and not any(told) and caller.f_code is not self._spanned_by:
+        told = self.listeners and any(listener() for listener in self.listeners)
+        if caller is not None and not told and caller.f_code is not self._spanned_by:
             self.tell(self._context.stacks.capture(caller))
         check()

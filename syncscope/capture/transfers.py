@@ -65,15 +65,16 @@ class Transfers:
         return move
 
     def _readback(self, name: str, original: Any) -> Any:
-        now, add, touch = self._context.now, self._add, self._flights.touch
+        op, flights, note = f"Tensor.{name}", self._flights, self._note_readback
+        now = self._context.now
 
         def readback(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             if not self.is_cuda:
-                touch(self, f"Tensor.{name}", writes=False)
+                flights.touch(self, op, writes=False)
                 return original(self, *args, **kwargs)
             start = now()
             result = original(self, *args, **kwargs)
-            add(name, start, self, None, False)
+            note(op, start, self)
             return result
 
         self.readback_code = readback.__code__
@@ -93,6 +94,18 @@ class Transfers:
             return result
 
         return copy_
+
+    def _note_readback(self, op: str, start_ns: int, source: torch.Tensor) -> None:
+        """As `_add`, for what a print does thousands of times in a row."""
+        context = self._context
+        end_ns = context.now()
+        context.waits += 1
+        self._rows.append(
+            TransferRow(
+                context.threads.current(), start_ns, end_ns, context.stacks.capture(skip=3),
+                op, "d2h", _size_bytes(source), "pageable", False, source.get_device(), -1, "",
+            )
+        )  # fmt: skip
 
     def _add(
         self,
@@ -143,8 +156,8 @@ def _non_blocking(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> b
 
 def _size_bytes(tensor: torch.Tensor) -> int:
     try:
-        return tensor.numel() * tensor.element_size()
-    except (RuntimeError, NotImplementedError):  # sparse and other layouts have no such size
+        return tensor.nbytes
+    except RuntimeError:  # sparse and other layouts have no such size
         return -1
 
 

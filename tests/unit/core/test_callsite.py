@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 
+from syncscope import program
 from syncscope.callsite import StackTable, display_name, owner_of
 from syncscope.recording.tables import FrameRow, StackRow
 
@@ -88,6 +91,46 @@ def test_equal_stacks_share_an_id_and_ids_count_up() -> None:
     assert probe.item() == 1
     assert sum(isinstance(row, StackRow) for row in table.resolve()) == 2
     assert list(table.resolve()) == []
+
+
+def numbers(probe: Probe) -> Iterator[int]:
+    while True:
+        yield probe.item()
+
+
+def test_a_place_that_is_reached_in_two_ways_has_two_stacks() -> None:
+    table = StackTable()
+    probe = Probe(table)
+
+    def place() -> int:
+        return probe.item()
+
+    assert [(place(), place()) for _ in range(3)] == [(0, 1)] * 3
+    resumed = numbers(probe)
+    assert [(next(resumed), next(resumed)) for _ in range(3)] == [(2, 3)] * 3
+    assert table.id_of(None) == 4
+    assert table.id_of(None) == 4
+
+
+def test_of_a_deep_recursion_only_the_innermost_frames_count() -> None:
+    table = StackTable()
+    probe = Probe(table)
+
+    def dive(depth: int) -> int:
+        return dive(depth - 1) if depth else probe.item()
+
+    assert [dive(depth) for depth in (3, 4, 3, 100, 200)] == [0, 1, 0, 2, 2]
+
+
+def test_who_runs_the_program_does_not_count() -> None:
+    table = StackTable()
+    code = compile("def run(program): return program()", program.__file__, "exec")
+    runner: dict[str, Any] = {}
+    exec(code, runner)
+    probe = Probe(table)
+    first = runner["run"](probe.item)
+    assert [runner["run"](probe.item) for _ in range(2)] == [first, first]
+    assert [len(row.frame_ids) for row in table.resolve() if isinstance(row, StackRow)] == [0]
 
 
 def test_own_frames_are_left_out() -> None:
