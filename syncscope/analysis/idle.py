@@ -31,8 +31,9 @@ _CODES = {cause: code for code, cause in enumerate(CAUSES_OF_IDLE)}
 _LAUNCH, _DEPENDENCY, _UNKNOWN = (
     _CODES[cause] for cause in ("launch", "device_dependency", "unknown")
 )
-_SORTED = np.argsort(np.argsort(CAUSES_OF_IDLE)).astype(np.int8)
-"""Position of each cause among the sorted ones."""
+_NAMES = pd.Index(sorted(CAUSES_OF_IDLE))
+"""The categories of causes, in the order of the alphabet, and the place of each cause in it."""
+_RANK = np.array([_NAMES.get_loc(cause) for cause in CAUSES_OF_IDLE], dtype=np.int8)
 
 _Any = TypeVar("_Any", bound=np.generic)
 
@@ -63,7 +64,8 @@ def explain_gaps(
     manifest: Manifest,
     main: int,
 ) -> pd.DataFrame:
-    """The gaps with the columns cause (one of CAUSES_OF_IDLE) and call (row of `calls`, or -1).
+    """The gaps with the columns cause (of the categories CAUSES_OF_IDLE) and call (row of
+    `calls`, or -1). `activity` is clipped to the windows and sorted by start.
 
     - The launch of the activity that ends the gap began before the gap, and longer ago
       than a launch takes: "device_dependency".
@@ -103,7 +105,7 @@ def explain_gaps(
     latency = ends - launch.start_ns
     held = ahead & (latency > _latency_bound(latency[drains])) & (launch.end_ns <= starts)
     cause[held], call[held] = _DEPENDENCY, -1
-    return gaps.assign(cause=pd.Categorical.from_codes(_SORTED[cause], sorted(_CODES)), call=call)
+    return gaps.assign(cause=pd.Categorical.from_codes(_RANK[cause], _NAMES), call=call)
 
 
 def _latency_bound(latency: Ints) -> float:

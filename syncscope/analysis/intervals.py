@@ -118,19 +118,16 @@ def first_at(values: Ints, keys: Ints) -> Ints:
         table = np.full(span + 1, -1, dtype=np.int64)
         table[keys[::-1] - low] = np.arange(len(keys) - 1, -1, -1)  # the first one is set last
         outside = np.uint64(span)  # negative offsets are larger than any as unsigned numbers
-        return table[np.minimum((values - low).view(np.uint64), outside).view(np.int64)]
+        found: Ints = table[np.minimum((values - low).view(np.uint64), outside).view(np.int64)]
+        return found
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     place = np.minimum(np.searchsorted(ordered, values), len(keys) - 1)
     return np.where(ordered[place] == values, order[place], -1)
 
 
-def order_by(groups: Ints, values: Ints, *more: Ints) -> Ints:
-    """The stable order by group, then value, then `more`.
-
-    A few passes where values rise already and there are few groups (threads, streams).
-    """
-    order = np.lexsort((*reversed(more), values))
+def grouped(order: Ints, groups: Ints) -> Ints:
+    """The order of some rows, sorted stably by their groups. A few passes: groups are few."""
     codes, kinds = pd.factorize(groups[order], sort=True)
     if len(kinds) <= 1:
         return order

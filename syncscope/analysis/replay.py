@@ -20,7 +20,7 @@ import pandas as pd
 
 from syncscope.analysis.intervals import Bools, Ints
 from syncscope.analysis.replay_waits import Waits
-from syncscope.analysis.replay_work import NEVER, Work
+from syncscope.analysis.replay_work import NEVER, Work, launched_by
 
 CALL_NS = 10_000
 """What is left of a call that does not wait any more, at most."""
@@ -61,7 +61,7 @@ class Program:
         self.activity, self.runtime = activity, runtime
         self.work, self.waits, self.marks = work, waits, marks
         self._first = _stretches(work, waits, marks)
-        self._last = np.append(self._first[1:], len(work.queue))[: len(self._first)] - 1
+        self._last = np.append(self._first[1:], len(work.row))[: len(self._first)] - 1
         self._lanes = 1 + int(max(work.lane.max(initial=0), waits.lane.max(initial=0)))
         self._nodes, self._targets = self._listed()
 
@@ -73,12 +73,12 @@ class Program:
     def recorded(self) -> Outcome:
         """The same figures of the run as it was recorded."""
         work, waits = self.work, self.waits
-        order = np.flatnonzero(work.lane == 0)
-        order = order[np.argsort(work.launch_ns[order], kind="stable")]
-        reach = np.append(np.maximum.accumulate(work.end_ns[order]), NEVER)
-        place = np.searchsorted(work.launch_ns[order], self.marks, side="left") - 1
+        done = self.marks
+        for own in launched_by(work.lane, work.bounds, 0):
+            place = np.searchsorted(work.launch_ns[own], self.marks, side="left") - 1
+            done = np.where(place >= 0, np.maximum(done, work.end_ns[own[place]]), done)
         blocked = np.maximum(waits.end_ns - waits.start_ns - waits.fixed_ns, 0)
-        return Outcome(np.maximum(self.marks, reach[place]), blocked)
+        return Outcome(done, blocked)
 
     def replay(self, gone: Bools | None = None, length_ns: Ints | None = None) -> Outcome:
         """Run it without the waits in `gone` and with other lengths of the activities.
@@ -87,23 +87,28 @@ class Program:
         on whichever queue: the program relied on that.
         """
         busy, late = self._recorded_maps if length_ns is None else self._maps(length_ns)
-        stays = [True] * len(self._targets) if gone is None else (~gone).tolist()
+        targets = self._targets
+        stays = [True] * len(targets) if gone is None else (~gone).tolist()
         shift, floor, reach = [0] * self._lanes, [NEVER] * self._lanes, NEVER
         free, done = [NEVER] * self.work.queues, [NEVER] * len(busy)
         blocked, passed = [0] * len(stays), []
         for kind, index, lane, a, b, c, d in self._nodes:
             if kind == _STRETCH:
                 queue, behind, slack, gap = a, b, c, d
-                begin = max(free[queue], floor[lane] - gap)
+                begin, held = free[queue], floor[lane] - gap
+                if held > begin:
+                    begin = held
                 if behind >= 0 and done[behind] + slack > begin:
                     begin = done[behind] + slack
-                end = max(begin + busy[index], late[index] + shift[lane])
+                end, alone = begin + busy[index], late[index] + shift[lane]
+                if alone > end:
+                    end = alone
                 free[queue] = done[index] = end
                 if lane == 0 and end > reach:
                     reach = end
             elif kind == _WAIT:
                 start, end, fixed, after = a, b, c, d
-                over = max([done[target] for target in self._targets[index]])
+                over = max([done[target] for target in targets[index]])
                 if stays[index]:
                     ready = start + shift[lane] + fixed
                     back = max(ready, over + after)
@@ -125,11 +130,13 @@ class Program:
         work, first = self.work, self._first
         if not len(first):
             return [], []
-        total = np.cumsum(work.gap_ns + length)
-        before = total - work.gap_ns - length
-        late = np.maximum.reduceat(work.arrival_ns - work.gap_ns - before, first)
+        spent = work.gap_ns + length
+        total = np.cumsum(spent)
+        slack = work.arrival_ns - total
+        slack += length
+        late = np.maximum.reduceat(slack, first)
         end = total[self._last]
-        return (end - before[first]).tolist(), (late + end).tolist()
+        return (end - total[first] + spent[first]).tolist(), (late + end).tolist()
 
     def _listed(self) -> tuple[list[_Node], list[list[int]]]:
         """What does not change from replay to replay, as lists: Python's fastest access."""
@@ -138,14 +145,14 @@ class Program:
         def stretch(activity: Ints) -> Ints:
             return np.searchsorted(first, activity, side="right") - 1
 
-        after, gap = work.after[first], work.gap_ns[first]
+        lane, after = (column[first].astype(np.int64) for column in (work.lane, work.after))
+        gap, queue = work.gap_ns[first], work.queue_of(first)
         behind = np.where(after >= 0, stretch(after), -1)
         slack = work.after_gap_ns[first] - gap
         table = np.concatenate(
             (
                 _rows(_MARK, self.marks, 0, self.marks, 0, 0, 0),
-                _rows(_STRETCH, work.launch_ns[first], work.lane[first], work.queue[first], behind,
-                      slack, gap),
+                _rows(_STRETCH, work.launch_ns[first], lane, queue, behind, slack, gap),
                 _rows(_WAIT, waits.start_ns, waits.lane, waits.start_ns, waits.end_ns,
                       waits.fixed_ns, waits.after_ns),
             )
@@ -163,17 +170,17 @@ def _rows(kind: int, time: Ints, *columns: Ints | int) -> Ints:
 def _stretches(work: Work, waits: Waits, marks: Ints) -> Ints:
     """Where in each queue a new stretch begins: of another lane, behind another wait of its
     lane or another mark, ordered behind another queue, or behind something waited for."""
-    if not len(work.queue):
-        return np.empty(0, dtype=np.int64)
-    segment = np.searchsorted(marks, work.launch_ns, side="right")
-    for lane in np.unique(work.lane):
-        mine = work.lane == lane
-        own = waits.start_ns[waits.lane == lane]
-        segment[mine] += np.searchsorted(own, work.launch_ns[mine], side="left")
     begins = work.after >= 0
-    awaited = np.concatenate((waits.target, work.after[begins])) + 1
+    awaited = np.concatenate((waits.target, work.after[begins].astype(np.int64))) + 1
     begins[awaited[awaited < len(begins)]] = True
-    begins[0] = True
-    for key in (work.queue, work.lane, segment):
-        begins[1:] |= key[1:] != key[:-1]
+    begins[work.bounds[:-1]] = True
+    begins[1:] |= work.lane[1:] != work.lane[:-1]
+    for low, high in pairwise(work.bounds.tolist()):
+        launch = work.launch_ns[low:high]
+        mark = np.searchsorted(launch, marks, side="left")
+        begins[low + mark[mark < len(launch)]] = True
+        wait = np.searchsorted(launch, waits.start_ns, side="right")
+        inside = np.flatnonzero(wait < len(launch))
+        place = low + wait[inside]
+        begins[place[work.lane[place] == waits.lane[inside]]] = True
     return np.flatnonzero(begins)

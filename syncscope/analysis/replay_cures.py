@@ -11,7 +11,8 @@ import pandas as pd
 
 from syncscope.analysis.intervals import Bools, Ints, innermost
 from syncscope.analysis.replay import Outcome, Program
-from syncscope.analysis.replay_work import COPIES
+from syncscope.analysis.replay_work import COPIES, Numbers
+from syncscope.analysis.texts import is_any
 from syncscope.analysis.windows import int64
 
 PINNED_RATES = {"B200": 54e9, "H200": 54e9, "H100": 54e9, "T4": 12e9, "V100": 12e9}
@@ -68,11 +69,11 @@ class WhatIf:
         self._begin, self._end = (
             np.searchsorted(program.marks, int64(steps, name)) for name in ("start_ns", "end_ns")
         )
-        sites = np.append("", calls["site_id"].to_numpy(dtype=object))
-        number, self.sites = pd.factorize(sites)
-        site = number[np.append(_claimed(program, calls), -1) + 1]
-        self._of_wait: Ints = site[program.waits.call]
-        self._of_copy: Ints = np.where(self._direction != "", site[program.work.call], 0)
+        work, runtime = program.work, program.runtime
+        named, self.sites = pd.factorize(np.append("", calls["site_id"].to_numpy(dtype=object)))
+        self._moved = np.flatnonzero(is_any(program.activity["direction"], COPIES)[work.row])
+        self._of_wait: Ints = named[_claimed(runtime, program.waits.call, calls) + 1]
+        self._of_copy: Ints = named[_claimed(runtime, work.call[self._moved], calls) + 1]
         self._number = {str(site): place for place, site in enumerate(self.sites)}
         self._waits = np.bincount(self._of_wait, minlength=len(self.sites))
         self._copies = np.bincount(self._of_copy, minlength=len(self.sites))
@@ -117,7 +118,7 @@ class WhatIf:
         moves = (cure.pins or cure.vanishes) and self._copies[number] > 0
         if not moves and not self._waits[number]:
             return 0
-        return self.program.size + moves * len(self._of_copy) // 50
+        return self.program.size + moves * len(self.program.work.row) // 50
 
     @cached_property
     def _origin(self) -> int:
@@ -125,28 +126,23 @@ class WhatIf:
         return int(min([*work.launch_ns[:1], *waits.start_ns[:1], *self.program.marks[:1]]))
 
     @cached_property
-    def _direction(self) -> np.ndarray:
-        direction = self.program.activity["direction"].to_numpy(dtype=object)
-        moved: np.ndarray = np.where(np.isin(direction, COPIES), direction, "")
-        return moved[self.program.work.row]
-
-    @cached_property
     def _pinned_ns(self) -> Ints:
-        """Per activity how long its copy takes from or to pinned memory."""
-        size = int64(self.program.activity, "size_bytes")[self.program.work.row]
-        pinned = self.program.activity["memory"].to_numpy(dtype=object) == "pinned"
-        known = pinned[self.program.work.row] & (size >= MEASURABLE_BYTES)
-        spent = self.program.work.end_ns - self.program.work.start_ns
+        """Per copy how long it takes from or to pinned memory."""
+        work, activity = self.program.work, self.program.activity
+        row = work.row[self._moved]
+        size = int64(activity, "size_bytes")[row]
+        known = is_any(activity["memory"], ["pinned"])[row] & (size >= MEASURABLE_BYTES)
+        spent = work.end_ns[self._moved] - work.start_ns[self._moved]
         rates = [rate for name, rate in PINNED_RATES.items() if name in self._device]
         length = np.zeros(len(size), dtype=np.int64)
         for direction in COPIES:
-            mine = self._direction == direction
+            mine = is_any(activity["direction"], [direction])[row]
             seen = mine & known & (spent > 0)
             rate = max(rates, default=USUAL_PINNED_RATE) / 1e9
             if seen.any():
                 rate = float(np.median(size[seen] / spent[seen]))
             length[mine] = np.maximum(size[mine], 0) / rate
-        return np.minimum(length, self.program.work.length_ns)
+        return np.minimum(length, work.length_ns[self._moved])
 
     def _changes(self, cures: Collection[Cure]) -> tuple[Bools, Ints | None]:
         """Which waits are gone, and how long the activities take, None for as before."""
@@ -157,8 +153,10 @@ class WhatIf:
         gone = named[self._of_wait]
         if not (pins | vanishes).any():
             return gone, None
-        length = np.where(pins[self._of_copy], self._pinned_ns, self.program.work.length_ns)
-        return gone, np.where(vanishes[self._of_copy], 0, length)
+        length = self.program.work.length_ns.copy()
+        own = np.where(pins[self._of_copy], self._pinned_ns, length[self._moved])
+        length[self._moved] = np.where(vanishes[self._of_copy], 0, own)
+        return gone, length
 
     def _in_steps(self, outcome: Outcome) -> int:
         return int((outcome.done_ns[self._end] - outcome.done_ns[self._begin]).sum())
@@ -176,15 +174,16 @@ class WhatIf:
         return str(self.sites[most]) if more[most] * 10 > max(had, 0) and more[most] > 0 else None
 
 
-def _claimed(program: Program, calls: pd.DataFrame) -> Ints:
-    """The call that each runtime call is part of, by its middle, or -1."""
-    runtime = program.runtime
-    found = np.full(len(runtime), -1, dtype=np.int64)
-    middle = (int64(runtime, "start_ns") + int64(runtime, "end_ns")) // 2
-    threads = int64(runtime, "thread_id")
+def _claimed(runtime: pd.DataFrame, rows: Ints | Numbers, calls: pd.DataFrame) -> Ints:
+    """The call that each of these rows of the runtime is part of, by its middle, or -1."""
+    found = np.full(len(rows), -1, dtype=np.int64)
+    starts, ends, threads = (
+        int64(runtime, name)[rows] for name in ("start_ns", "end_ns", "thread_id")
+    )
+    middle = (starts + ends) // 2
     own = calls[calls["end_ns"] > calls["start_ns"]]
     for thread, group in own.groupby("thread_id"):
-        mine = np.flatnonzero(threads == thread)
+        mine = np.flatnonzero((threads == thread) & (rows >= 0))
         inner = innermost(middle[mine], int64(group, "start_ns"), int64(group, "end_ns"))
         found[mine[inner >= 0]] = group.index.to_numpy()[inner[inner >= 0]]
     return found

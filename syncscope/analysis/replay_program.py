@@ -9,7 +9,7 @@ from syncscope.analysis.hooks import native_threads
 from syncscope.analysis.intervals import Ints
 from syncscope.analysis.replay import Program
 from syncscope.analysis.replay_waits import inside_copies, waits_of
-from syncscope.analysis.replay_work import work_of
+from syncscope.analysis.replay_work import Numbers, work_of
 from syncscope.analysis.windows import int64
 from syncscope.recording.manifest import Manifest
 
@@ -40,13 +40,14 @@ def program_of(
     return Program(activity, runtime, work, waits, np.unique(np.concatenate(edges)))
 
 
-def _lanes(runtime: pd.DataFrame, manifest: Manifest, main: int) -> Ints:
+def _lanes(runtime: pd.DataFrame, manifest: Manifest, main: int) -> Numbers:
     """The host lane of each call: 0 for the main thread and the native ones that work for
     it, one more for each other thread. An imported trace does not tell: all share lane 0."""
     native = native_threads(manifest)
     threads = int64(runtime, "thread_id")
+    lane = np.zeros(len(threads), dtype=np.int32)
     if manifest.imported and not native:
-        return np.zeros(len(threads), dtype=np.int64)
-    shared = np.isin(threads, [main, *native])
-    others = np.unique(threads[~shared])
-    return np.where(shared, 0, np.searchsorted(others, threads) + 1)
+        return lane
+    apart = np.flatnonzero(~np.isin(threads, [main, *native]))
+    lane[apart] = np.unique(threads[apart], return_inverse=True)[1] + 1
+    return lane

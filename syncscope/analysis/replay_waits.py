@@ -7,12 +7,23 @@ the call returned: nothing that ran on after it can have been waited for.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from syncscope.analysis.intervals import Bools, Ints
-from syncscope.analysis.replay_work import COPIES, NEVER, USUAL_NS, Work
+from syncscope.analysis.intervals import Bools, Ints, first_at
+from syncscope.analysis.replay_work import (
+    COPIES,
+    NEVER,
+    USUAL_NS,
+    Numbers,
+    Work,
+    last_launched,
+    launched_by,
+)
+from syncscope.analysis.texts import coded, is_any, matches, which
 from syncscope.analysis.waits import nested
 from syncscope.analysis.windows import int64
 from syncscope.recording.cuda_names import blocks_host, drains_device, runtime_kind
@@ -59,23 +70,25 @@ def inside_copies(runtime: pd.DataFrame, activity: pd.DataFrame) -> Bools:
     into the driver's staging buffer; but none that returned before its copy was done, or,
     for an upload, had begun: the host stages the last part and returns a little earlier.
     """
-    copies = activity[activity["direction"].isin(COPIES) & (activity["correlation_id"] > 0)]
-    copies = copies.drop_duplicates("correlation_id").set_index("correlation_id")
-    is_copy = (runtime["kind"] == "memcpy").to_numpy()
+    calls = np.flatnonzero(is_any(runtime["kind"], ["memcpy"]))
+    copies = np.flatnonzero(
+        is_any(activity["direction"], COPIES) & (int64(activity, "correlation_id") > 0)
+    )
+    correlation = int64(runtime, "correlation_id")[calls]
+    place = first_at(correlation, int64(activity, "correlation_id")[copies])
+    calls, copies = calls[place >= 0], copies[place[place >= 0]]
+    reads = is_any(activity["direction"], ["d2h"])[copies]
+    large = reads | (int64(activity, "size_bytes")[copies] > STAGED_BYTES)
+    pageable = is_any(activity["memory"], ["pageable"])[copies]
+    limit = np.where(reads, int64(activity, "end_ns")[copies], int64(activity, "start_ns")[copies])
+    over = limit <= int64(runtime, "end_ns")[calls] + CLOCK_TOLERANCE_NS
+    named = which(runtime["name"], blocks_host)[calls]
     waits = np.zeros(len(runtime), dtype=np.bool_)
-    index = np.flatnonzero(is_copy)
-    known = copies.reindex(runtime["correlation_id"].to_numpy()[index])
-    pageable = (known["memory"] == "pageable").to_numpy()
-    large = (known["direction"] == "d2h") | (known["size_bytes"] > STAGED_BYTES)
-    named = runtime["name"].iloc[index].map(blocks_host).to_numpy(dtype=np.bool_)
-    limit = known["end_ns"].where(known["direction"] == "d2h", known["start_ns"])
-    returned = int64(runtime, "end_ns")[index] + CLOCK_TOLERANCE_NS
-    over = limit.fillna(np.inf).to_numpy() <= returned
-    waits[index] = over & (named | (pageable & large.to_numpy()))
+    waits[calls] = over & (named | (pageable & large))
     return waits
 
 
-def waits_of(runtime: pd.DataFrame, lane: Ints, work: Work, copy_waits: Bools) -> Waits:
+def waits_of(runtime: pd.DataFrame, lane: Numbers, work: Work, copy_waits: Bools) -> Waits:
     """The blocking calls, each with what it waited for; calls without any of it are left out.
 
     - a copy that waits: its own copy;
@@ -105,34 +118,35 @@ def waits_of(runtime: pd.DataFrame, lane: Ints, work: Work, copy_waits: Bools) -
     fixed = np.clip(after, 0, end - start)
     after = np.where((kinds[call] == _MALLOC) & ~late, NEVER, after)
     return Waits(
-        call=call, lane=lane[call], start_ns=start, end_ns=end,
+        call=call, lane=lane[call].astype(np.int64), start_ns=start, end_ns=end,
         fixed_ns=fixed, after_ns=after,
         first=first, target=target,
     )  # fmt: skip
 
 
-def _kinds(runtime: pd.DataFrame, copy_waits: Bools) -> Ints:
+def _kinds(runtime: pd.DataFrame, copy_waits: Bools) -> npt.NDArray[np.int8]:
     """What each runtime call may wait for; -1 for nothing."""
-    code, names = pd.factorize(runtime["name"])
-    by_name = np.full(len(names) + 1, -1, dtype=np.int64)
+    code, names = coded(runtime["name"])
+    by_name = np.full(len(names) + 1, -1, dtype=np.int8)
     for number, name in enumerate(names):
         if drains_device(name) and "Host" not in name:
             by_name[number] = _MALLOC if runtime_kind(name) == "malloc" else _DEVICE
         elif blocks_host(name) and "Memcpy" not in name:
             stream, event = "Stream" in name, "Event" in name
             by_name[number] = _STREAM if stream else _EVENT if event else _DEVICE
-    kinds = np.where(copy_waits, _OWN, by_name[code])
-    starts, ends = int64(runtime, "start_ns"), int64(runtime, "end_ns")
-    launches = (runtime["kind"] == "launch").to_numpy()
-    kinds[launches & (ends - starts > SLOW_LAUNCH_NS)] = _ROOM
+    kinds = by_name[code]
+    kinds[copy_waits] = _OWN
+    slow = int64(runtime, "end_ns") - int64(runtime, "start_ns") > SLOW_LAUNCH_NS
+    kinds[slow & is_any(runtime["kind"], ["launch"])] = _ROOM
     candidates = np.flatnonzero(kinds >= 0)
-    own = runtime.iloc[candidates].sort_values(["thread_id", "start_ns"], kind="stable")
-    kinds[runtime.index.get_indexer(own.index[nested(own)])] = -1
+    own = runtime[["thread_id", "start_ns", "end_ns"]].iloc[candidates]
+    own = own.set_axis(candidates).sort_values(["thread_id", "start_ns"], kind="stable")
+    kinds[own.index[nested(own)]] = -1
     return kinds
 
 
 def _targets(
-    runtime: pd.DataFrame, lane: Ints, work: Work, call: Ints, kind: Ints
+    runtime: pd.DataFrame, lane: Numbers, work: Work, call: Ints, kind: npt.NDArray[np.int8]
 ) -> tuple[Ints, Ints]:
     """Pairs (index into `call`, activity)."""
     starts, ends = int64(runtime, "start_ns")[call], int64(runtime, "end_ns")[call]
@@ -141,41 +155,43 @@ def _targets(
     seen = ends + CLOCK_TOLERANCE_NS
     event = (kind == _EVENT) | (kind == _ROOM)
     last[event] = _done_before(work, last[event], seen[event])
-    done = np.where(last >= 0, np.append(work.end_ns, NEVER)[last], NEVER)
+    done = np.where(last >= 0, work.end_ns[last], NEVER)
     possible = (last >= 0) & (done <= seen[:, None])
-    recent, device = _recent_queue(work, lane[call], starts)
+    recent = _recent_queue(work, lane[call], starts)
     rows = np.arange(len(call))
-    latest = np.where(possible, done, NEVER).argmax(axis=1) if work.queues else rows
+    latest = np.where(possible, done, NEVER).argmax(axis=1)
     chosen = np.where(
         kind == _STREAM, _stream(possible, done, recent, latest, starts, ends), latest
     )
     single = possible[rows, chosen] & np.isin(kind, (_STREAM, _EVENT, _ROOM))
     single &= (kind != _ROOM) | _was_full(work, last[rows, chosen], starts)
-    bounds = work.bounds()
-    of_queue = work.device[bounds[:-1]]
     drains = np.isin(kind, (_DEVICE, _MALLOC))
-    whole = possible & drains[:, None] & (of_queue[None, :] == device[:, None])
-    drained, queue = np.nonzero(whole)
-    own = np.flatnonzero(kind == _OWN)
-    launched = np.full(len(runtime) + 1, -1, dtype=np.int64)
-    launched[work.call] = np.arange(len(work.call))
-    launched[-1] = -1
-    activity = launched[call[own]]
-    own, activity = own[activity >= 0], activity[activity >= 0]
+    same = work.device[None, :] == work.device[recent][:, None]
+    drained, queue = np.nonzero(possible & drains[:, None] & same)
+    own, copied = _own_copies(work, call, np.flatnonzero(kind == _OWN))
     alone = np.flatnonzero(single)
     return (
         np.concatenate((alone, drained, own)),
-        np.concatenate((last[alone, chosen[alone]], last[drained, queue], activity)),
+        np.concatenate((last[alone, chosen[alone]], last[drained, queue], copied)),
     )
 
 
-def _last_record(runtime: pd.DataFrame, lane: Ints, call: Ints) -> Ints:
+def _own_copies(work: Work, call: Ints, own: Ints) -> tuple[Ints, Ints]:
+    """Pairs (index into `call`, the last activity that this call launched)."""
+    mine = np.zeros(call.max(initial=0) + 2, dtype=np.bool_)
+    mine[call[own]] = True
+    launched = np.flatnonzero(mine[np.minimum(work.call, len(mine) - 1)])[::-1]
+    place = first_at(call[own], work.call[launched].astype(np.int64))
+    return own[place >= 0], launched[place[place >= 0]]
+
+
+def _last_record(runtime: pd.DataFrame, lane: Numbers, call: Ints) -> Ints:
     """When an event was last recorded on the lane of each call; the call itself if never."""
     starts = int64(runtime, "start_ns")
     limit = starts[call].copy()
-    records = runtime["name"].str.contains("EventRecord").to_numpy()
+    records = np.flatnonzero(matches(runtime["name"], "EventRecord"))
     for number in np.unique(lane[call]):
-        times = np.sort(starts[records & (lane == number)])
+        times = np.sort(starts[records[lane[records] == number]])
         mine = np.flatnonzero(lane[call] == number)
         place = np.searchsorted(times, limit[mine]) - 1
         mine, place = mine[place >= 0], place[place >= 0]
@@ -185,10 +201,8 @@ def _last_record(runtime: pd.DataFrame, lane: Ints, call: Ints) -> Ints:
 
 def _launched_before(work: Work, times: Ints) -> Ints:
     """Per time and queue the last activity launched until then, or -1."""
-    bounds = work.bounds()
     last = np.empty((len(times), work.queues), dtype=np.int64)
-    for queue in range(work.queues):
-        low, high = bounds[queue], bounds[queue + 1]
+    for queue, (low, high) in enumerate(pairwise(work.bounds.tolist())):
         place = np.searchsorted(work.launch_ns[low:high], times, side="right")
         last[:, queue] = np.where(place > 0, low + place - 1, -1)
     return last
@@ -196,27 +210,22 @@ def _launched_before(work: Work, times: Ints) -> Ints:
 
 def _done_before(work: Work, last: Ints, times: Ints) -> Ints:
     """Per time and queue the last activity done by then, no later than `last`."""
-    bounds, found = work.bounds(), last.copy()
-    for queue in range(work.queues):
-        low, high = bounds[queue], bounds[queue + 1]
+    found = last.copy()
+    for queue, (low, high) in enumerate(pairwise(work.bounds.tolist())):
         place = np.searchsorted(work.end_ns[low:high], times, side="right")
         found[:, queue] = np.minimum(last[:, queue], np.where(place > 0, low + place - 1, -1))
     return found
 
 
-def _recent_queue(work: Work, lane: Ints, times: Ints) -> tuple[Ints, Ints]:
-    """Queue and device of the last launch of a lane before each time; the first if none."""
+def _recent_queue(work: Work, lane: Numbers, times: Ints) -> Ints:
+    """Queue of the last launch of a lane before each time; the first if none."""
     queue = np.zeros(len(times), dtype=np.int64)
-    device = np.full(len(times), work.device[0] if len(work.device) else 0, dtype=np.int64)
-    for number in np.unique(lane):
-        launches = np.flatnonzero(work.lane == number)
-        launches = launches[np.argsort(work.launch_ns[launches], kind="stable")]
+    for number in np.unique(lane).tolist():
         mine = np.flatnonzero(lane == number)
-        place = np.searchsorted(work.launch_ns[launches], times[mine], side="right") - 1
-        mine, place = mine[place >= 0], place[place >= 0]
-        queue[mine] = work.queue[launches[place]]
-        device[mine] = work.device[launches[place]]
-    return queue, device
+        own = launched_by(work.lane, work.bounds, number)
+        launch = last_launched(work.launch_ns, own, times[mine], "right")
+        queue[mine[launch >= 0]] = work.queue_of(launch[launch >= 0])
+    return queue
 
 
 def _stream(
@@ -233,9 +242,7 @@ def _stream(
 def _was_full(work: Work, last: Ints, starts: Ints) -> Bools:
     """Whether a queue held FULL_QUEUE activities that had not begun when a launch was called."""
     waiting = np.zeros(len(starts), dtype=np.bool_)
-    bounds = work.bounds()
-    for queue in range(work.queues):
-        low, high = bounds[queue], bounds[queue + 1]
+    for low, high in pairwise(work.bounds.tolist()):
         mine = np.flatnonzero((last >= low) & (last < high))
         launched = np.searchsorted(work.launch_ns[low:high], starts[mine])
         begun = np.searchsorted(work.start_ns[low:high], starts[mine])

@@ -8,11 +8,16 @@ that found no room) is kept as part of the activity's own length.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from syncscope.analysis.intervals import Bools, Ints
+from syncscope.analysis.intervals import Bools, Ints, grouped
+from syncscope.analysis.launches import Launches
+from syncscope.analysis.texts import is_any, matches
 from syncscope.analysis.windows import int64
 
 NEVER = -(1 << 60)
@@ -23,6 +28,9 @@ USUAL_NS = 20_000
 
 COPIES = ("h2d", "d2h")
 
+Numbers: TypeAlias = npt.NDArray[np.int32]
+"""Positions and small numbers: half the memory, where there is one for each activity."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -30,32 +38,34 @@ class Work:
 
     Activity i starts at max(arrival_ns, end of i - 1 of its queue + gap_ns, end of
     after + after_gap_ns) and runs for length_ns. `launch_ns` is when the host called, on
-    `lane`; it never falls within a queue. `after` is -1 where nothing else has to be done
-    before. `row` and `call` are positions in the tables of activities and of runtime calls
-    (call: -1 where the launch was not recorded). `start_ns` and `end_ns` are as recorded.
+    `lane`; it never falls within a queue, nor does `end_ns`. `after` is -1 where nothing else
+    has to be done before. `row` and `call` are positions in the tables of activities and of
+    runtime calls (call: -1 where the launch was not recorded). `start_ns` and `end_ns` are as
+    recorded. `bounds` are where each queue begins, and the end of the last one; `device` is
+    the device of each queue.
     """
 
-    row: Ints
-    call: Ints
-    queue: Ints
+    row: Numbers
+    call: Numbers
+    bounds: Ints
     device: Ints
-    lane: Ints
+    lane: Numbers
     launch_ns: Ints
     arrival_ns: Ints
     gap_ns: Ints
     length_ns: Ints
-    after: Ints
+    after: Numbers
     after_gap_ns: Ints
     start_ns: Ints
     end_ns: Ints
 
     @property
     def queues(self) -> int:
-        return int(self.queue[-1]) + 1 if len(self.queue) else 0
+        return len(self.device)
 
-    def bounds(self) -> Ints:
-        """Where each queue begins, and the end of the last one."""
-        return np.searchsorted(self.queue, np.arange(self.queues + 1))
+    def queue_of(self, activity: Ints) -> Ints:
+        """The queue of some activities."""
+        return _queue_of(self.bounds, activity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +74,9 @@ class _Queued:
 
     row: Ints
     call: Ints
-    queue: Ints
-    lane: Ints
+    bounds: Ints
+    device: Ints
+    lane: Numbers
     launch: Ints
     returned: Ints
     start: Ints
@@ -74,110 +85,110 @@ class _Queued:
     """When the queue had done what came before; NEVER for its first activity."""
 
 
-def work_of(activity: pd.DataFrame, runtime: pd.DataFrame, lane: Ints, copy_waits: Bools) -> Work:
+def work_of(
+    activity: pd.DataFrame, runtime: pd.DataFrame, lane: Numbers, copy_waits: Bools
+) -> Work:
     """The program of the devices. `lane` is the host lane of each runtime call.
 
     `copy_waits` marks the runtime calls that last until their own copy is done: what they
     copy arrives as they begin, all else as its call returns. Latency and the gap between
-    queued activities are means over the recording, of what is usual. O(n log n).
+    queued activities are means over the recording, of what is usual. Neither table is empty.
+    O(n log n); some twenty passes where the activities are sorted.
     """
     queued = _in_queues(activity, runtime, lane)
-    inside = (queued.call >= 0) & copy_waits[queued.call] if len(copy_waits) else queued.call >= 0
-    base = np.where(inside, queued.launch, queued.returned)
-    moves = activity["direction"].isin(COPIES).to_numpy()[queued.row]
-    group = np.where(inside, 2, np.where(moves, 1, 0))
-    device = int64(activity, "device")[queued.row]
-    after = _ordered_after(queued, activity, runtime, lane, device)
-    arrival, gap = _latencies(queued, base, group, after < 0)
-    waited = np.where(after >= 0, queued.start - queued.end[after], 0)
-    after_gap = np.where(waited < USUAL_NS, waited, 0)
-    behind = np.where(after >= 0, queued.end[after] + after_gap, NEVER)
-    early = arrival - queued.start > USUAL_NS
-    arrival = np.where(early, queued.start, arrival)
-    model = np.maximum(np.maximum(arrival, queued.before + gap), behind)
-    held = queued.start - model
-    held = np.where(np.abs(held) > USUAL_NS, held, 0)
+    start, end = queued.start, queued.end
+    after = _ordered_after(queued, activity, runtime, lane)
+    arrival, gap = _latencies(queued, _groups(queued, activity, copy_waits), after < 0)
+    np.copyto(arrival, start, where=arrival - start > USUAL_NS)
+    model = np.maximum(arrival, queued.before + gap)
+    ordered = np.flatnonzero(after >= 0)
+    waited = start[ordered] - end[after[ordered]]
+    after_gap = np.zeros(len(after), dtype=np.int64)
+    after_gap[ordered] = np.where(waited < USUAL_NS, waited, 0)
+    behind = end[after[ordered]] + after_gap[ordered]
+    model[ordered] = np.maximum(model[ordered], behind)
+    held = np.subtract(start, model, out=model)
+    held[np.abs(held) <= USUAL_NS] = 0
+    held += end - start
     return Work(
-        row=queued.row, call=queued.call, queue=queued.queue, device=device, lane=queued.lane,
+        row=queued.row.astype(np.int32), call=queued.call.astype(np.int32),
+        bounds=queued.bounds, device=queued.device, lane=queued.lane,
         launch_ns=queued.launch, arrival_ns=arrival, gap_ns=gap,
-        length_ns=np.maximum(queued.end - queued.start + held, 0),
-        after=after, after_gap_ns=after_gap, start_ns=queued.start, end_ns=queued.end,
+        length_ns=np.maximum(held, 0, out=held), after=after, after_gap_ns=after_gap,
+        start_ns=start, end_ns=end,
     )  # fmt: skip
 
 
-def _in_queues(activity: pd.DataFrame, runtime: pd.DataFrame, lane: Ints) -> _Queued:
+def _in_queues(activity: pd.DataFrame, runtime: pd.DataFrame, lane: Numbers) -> _Queued:
     """Activities by queue and start; where they overlap in a queue, the rest of the later.
 
     Where a launch was not recorded, it came before the next one of its queue, and before the
     activity began: just then, if that was not queued behind another.
     """
-    streams = activity.groupby(["device", "stream"], sort=True)
-    queue = np.asarray(streams.ngroup(), dtype=np.int64)
-    order = np.lexsort((int64(activity, "end_ns"), int64(activity, "start_ns"), queue))
-    queue = queue[order]
+    stream, device = int64(activity, "stream"), int64(activity, "device")
+    order = np.lexsort((int64(activity, "end_ns"), int64(activity, "start_ns")))
+    order = grouped(grouped(order, stream), device)
+    stream, device = stream[order], device[order]
+    changes = (stream[1:] != stream[:-1]) | (device[1:] != device[:-1])
+    bounds = np.concatenate(([0], np.flatnonzero(changes) + 1, [len(order)]))
     start, end = int64(activity, "start_ns")[order], int64(activity, "end_ns")[order]
-    end = running_max(np.maximum(end, start), queue)
-    before = _previous(end, queue)
+    end = _running_max(np.maximum(end, start), bounds)
+    before = np.append(NEVER, end[:-1])
+    before[bounds[:-1]] = NEVER
     start = np.maximum(start, before)
-    call = _launches(int64(activity, "correlation_id")[order], runtime)
-    found = call >= 0
-    launch = start.copy()
-    launch[found] = int64(runtime, "start_ns")[call[found]]
-    later = (queue.max(initial=0) - queue)[::-1]
-    launch = np.where(found, launch, -running_max(-launch[::-1], later)[::-1])
-    returned = np.where(start - before > USUAL_NS, start, launch)
-    returned[found] = int64(runtime, "end_ns")[call[found]]
-    lanes = np.zeros(len(order), dtype=np.int64)
-    lanes[found] = lane[call[found]]
-    launch = running_max(launch, queue)
-    return _Queued(order, call, queue, lanes, launch, returned, start, end, before)
+    call = Launches(runtime).of(int64(activity, "correlation_id")[order])
+    launch, returned = (int64(runtime, name)[call] for name in ("start_ns", "end_ns"))
+    lanes, lost = lane[call], np.flatnonzero(call < 0)
+    if len(lost):
+        lanes[lost], launch[lost] = 0, start[lost]
+        launch[lost] = _next_min(launch, bounds)[lost]
+        alone = start[lost] - before[lost] > USUAL_NS
+        returned[lost] = np.where(alone, start[lost], launch[lost])
+    launch = _running_max(launch, bounds)
+    device = device[bounds[:-1]]
+    return _Queued(order, call, bounds, device, lanes, launch, returned, start, end, before)
 
 
-def _launches(correlation: Ints, runtime: pd.DataFrame) -> Ints:
-    """Position of the runtime call that launched each activity; -1 where there is none."""
-    known = int64(runtime, "correlation_id")
-    launching = runtime["kind"].isin(["launch", "memcpy", "memset", "other"]).to_numpy()
-    index = np.flatnonzero(launching & (known > 0))
-    index = index[np.argsort(known[index], kind="stable")]
-    place = np.searchsorted(known[index], correlation)
-    call = np.append(index, -1)[place]
-    return np.where((call >= 0) & (known[call] == correlation), call, -1) if len(known) else call
+def _running_max(values: Ints, bounds: Ints) -> Ints:
+    """The largest value so far in each queue."""
+    reached = np.empty_like(values)
+    for low, high in pairwise(bounds.tolist()):
+        np.maximum.accumulate(values[low:high], out=reached[low:high])
+    return reached
 
 
-def running_max(values: Ints, group: Ints) -> Ints:
-    """The largest value so far in each group; groups are consecutive and numbered upwards."""
-    if not len(values):
-        return values
-    low = int(values.min())
-    span = int(values.max()) - low + 1
-    if span * (int(group[-1]) + 1) < 1 << 62:
-        return np.maximum.accumulate(values - low + group * span) - group * span + low
-    return pd.Series(values).groupby(group).cummax().to_numpy(dtype=np.int64)
+def _next_min(values: Ints, bounds: Ints) -> Ints:
+    """The smallest value from here on in each queue."""
+    return -_running_max(-values[::-1], bounds[-1] - bounds[::-1])[::-1]
 
 
-def _previous(values: Ints, group: Ints) -> Ints:
-    """The value before each in its group; NEVER for the first."""
-    before = np.concatenate(([NEVER], values[:-1])).astype(np.int64)[: len(values)]
-    before[1:][group[1:] != group[:-1]] = NEVER
-    return before
+_QUICK, _MOVE, _INSIDE, _LOST = range(4)
 
 
-def _latencies(queued: _Queued, base: Ints, group: Ints, free: Bools) -> tuple[Ints, Ints]:
+def _groups(queued: _Queued, activity: pd.DataFrame, copy_waits: Bools) -> npt.NDArray[np.int8]:
+    """What each is: a kernel, a copy, a copy in a call that waits for it, without a launch."""
+    group = is_any(activity["direction"], COPIES)[queued.row].astype(np.int8)
+    group[copy_waits[queued.call]] = _INSIDE
+    group[queued.call < 0] = _LOST
+    return group
+
+
+def _latencies(queued: _Queued, group: npt.NDArray[np.int8], free: Bools) -> tuple[Ints, Ints]:
     """When each launch arrives, and how long its queue takes from one activity to the next.
 
     Learnt from those that are `free` of other queues.
     """
-    arrival, gap = queued.start.copy(), np.zeros(len(base), dtype=np.int64)
-    found = queued.call >= 0
-    for number in range(3):
-        mine = found & (group == number)
-        idle = mine & free & (queued.before < queued.launch)
-        latency = _usual(queued.start[idle] - base[idle])
-        arrival[mine] = base[mine] + latency
-        busy = mine & free & (queued.before > base + max(latency, 0) + USUAL_NS // 4)
-        between = queued.start[busy] - queued.before[busy]
-        gap[mine] = _usual(between)
-    return arrival, gap
+    base = np.where(group == _INSIDE, queued.launch, queued.returned)
+    latency, gap = np.zeros(4, dtype=np.int64), np.zeros(4, dtype=np.int64)
+    for number in (_QUICK, _MOVE, _INSIDE):
+        mine = free & (group == number)
+        idle = np.flatnonzero(mine & (queued.before < queued.launch))
+        latency[number] = _usual(queued.start[idle] - base[idle])
+        arrives = base + (max(latency[number], 0) + USUAL_NS // 4)
+        busy = np.flatnonzero(mine & (queued.before > arrives))
+        gap[number] = _usual(queued.start[busy] - queued.before[busy])
+    arrival = np.where(group == _LOST, queued.start, base + latency[group])
+    return arrival, gap[group]
 
 
 def _usual(values: Ints) -> int:
@@ -189,51 +200,88 @@ def _usual(values: Ints) -> int:
 
 
 def _ordered_after(
-    queued: _Queued, activity: pd.DataFrame, runtime: pd.DataFrame, lane: Ints, device: Ints
-) -> Ints:
+    queued: _Queued, activity: pd.DataFrame, runtime: pd.DataFrame, lane: Numbers
+) -> Numbers:
     """The activity of another queue that each has to wait for, or -1."""
-    after = np.full(len(queued.row), -1, dtype=np.int64)
-    if not len(after) or queued.queue[-1] == 0:
+    after = np.full(len(queued.row), -1, dtype=np.int32)
+    if len(queued.device) == 1:
         return after
-    direction = activity["direction"].to_numpy(dtype=object)[queued.row]
-    for key in COPIES:
-        for number in np.unique(device):
-            _one_engine(after, queued, np.flatnonzero((direction == key) & (device == number)))
-    for number in np.unique(lane):
-        _events(after, queued, runtime[lane == number], int(number))
-    return np.where(queued.launch[after] < queued.launch, after, -1)
+    for direction in COPIES:
+        copies = np.flatnonzero(is_any(activity["direction"], [direction])[queued.row])
+        queue = _queue_of(queued.bounds, copies)
+        for number in np.unique(queued.device):
+            mine = queued.device[queue] == number
+            _one_engine(after, queued, copies[mine], queue[mine])
+    name = runtime["name"]
+    waits = np.flatnonzero(matches(name, "StreamWaitEvent"))
+    records = np.flatnonzero(matches(name, "EventRecord"))
+    starts = int64(runtime, "start_ns")
+    for number in np.unique(lane[waits]).tolist():
+        times = (np.sort(starts[rows[lane[rows] == number]]) for rows in (waits, records))
+        _events(after, queued, number, *times)
+    later = np.flatnonzero(after >= 0)
+    later = later[queued.launch[after[later]] >= queued.launch[later]]
+    after[later] = -1
+    return after
 
 
-def _one_engine(after: Ints, queued: _Queued, copies: Ints) -> None:
+def _one_engine(after: Numbers, queued: _Queued, copies: Ints, queue: Ints) -> None:
     """Copies of one direction share an engine where the recording shows none overlapping."""
-    copies = copies[np.argsort(queued.start[copies], kind="stable")]
+    order = np.argsort(queued.start[copies], kind="stable")
+    copies, queue = copies[order], queue[order]
     first, second = copies[:-1], copies[1:]
-    other = (queued.queue[first] != queued.queue[second]) & (
-        queued.end[first] <= queued.start[second]
-    )
+    other = (queue[:-1] != queue[1:]) & (queued.end[first] <= queued.start[second])
     after[second[other]] = first[other]
 
 
-def _events(after: Ints, queued: _Queued, calls: pd.DataFrame, lane: int) -> None:
+def _events(after: Numbers, queued: _Queued, lane: int, waits: Ints, records: Ints) -> None:
     """cudaStreamWaitEvent: what is launched next waits for what was launched before the
     event was recorded. Calls do not name their stream and event, so this is their order on
     one host lane; what the recording contradicts is left out.
     """
-    names = calls["name"]
-    waits = int64(calls, "start_ns")[names.str.contains("StreamWaitEvent").to_numpy()]
-    records = int64(calls, "start_ns")[names.str.contains("EventRecord").to_numpy()]
-    waits, records = np.sort(waits), np.sort(records)
-    mine = np.flatnonzero(queued.lane == lane)
-    mine = mine[np.argsort(queued.launch[mine], kind="stable")]
-    if not len(mine) or not len(records):
+    if not len(records):
         return
-    launch = queued.launch[mine]
     record = np.searchsorted(records, waits) - 1
-    source = np.searchsorted(launch, records[record]) - 1
-    target = np.searchsorted(launch, waits)
-    known = (record >= 0) & (source >= 0) & (target < len(mine))
-    source, target = mine[source[known]], mine[target[known]]
-    proven = (queued.queue[source] != queued.queue[target]) & (
-        queued.end[source] <= queued.start[target]
-    )
+    waits, records = waits[record >= 0], records[record[record >= 0]]
+    own = launched_by(queued.lane, queued.bounds, lane)
+    source = last_launched(queued.launch, own, records, "left")
+    target = _next_launched(queued.launch, own, waits)
+    known = (source >= 0) & (target >= 0)
+    source, target = source[known], target[known]
+    proven = _queue_of(queued.bounds, source) != _queue_of(queued.bounds, target)
+    proven &= queued.end[source] <= queued.start[target]
     after[target[proven]] = source[proven]
+
+
+def _queue_of(bounds: Ints, activity: Ints) -> Ints:
+    return np.searchsorted(bounds, activity, side="right") - 1
+
+
+def launched_by(lanes: Numbers, bounds: Ints, lane: int) -> list[Ints]:
+    """The activities that a lane launched, by queue, for all queues that have some."""
+    own = (low + np.flatnonzero(lanes[low:high] == lane) for low, high in pairwise(bounds.tolist()))
+    return [mine for mine in own if len(mine)]
+
+
+def last_launched(
+    launch: Ints, own: list[Ints], times: Ints, side: Literal["left", "right"]
+) -> Ints:
+    """Which of a lane's `own` was launched last before each time ("right": or just then), or -1."""
+    found, latest = np.full(len(times), -1), np.full(len(times), NEVER)
+    for mine in own:
+        place = np.searchsorted(launch[mine], times, side) - 1
+        row = mine[place]
+        later = (place >= 0) & (launch[row] >= latest)
+        found[later], latest[later] = row[later], launch[row[later]]
+    return found
+
+
+def _next_launched(launch: Ints, own: list[Ints], times: Ints) -> Ints:
+    """Which of a lane's `own` was launched first from each time on, or -1."""
+    found, earliest = np.full(len(times), -1), np.full(len(times), -NEVER)
+    for mine in own:
+        place = np.searchsorted(launch[mine], times, side="left")
+        row = mine[np.minimum(place, len(mine) - 1)]
+        sooner = (place < len(mine)) & (launch[row] < earliest)
+        found[sooner], earliest[sooner] = row[sooner], launch[row[sooner]]
+    return found

@@ -160,11 +160,13 @@ def program_of(ops: list[Op], times: Times) -> Program:
     """What the analysis would know of a simulated run."""
     launches = sorted((op for op in ops if op.kind == "launch"), key=lambda op: op.queue)
     position = {op.number: index for index, op in enumerate(launches)}
-    names = {queue: index for index, queue in enumerate(sorted({op.queue for op in launches}))}
+    queues = [op.queue for op in launches]
+    names = sorted(set(queues))
     numbers = [op.number for op in launches]
     work = Work(
-        row=ints(numbers), call=ints(numbers), device=ints(0 for _ in launches),
-        queue=ints(names[op.queue] for op in launches), lane=ints(op.lane for op in launches),
+        row=ints(numbers), call=ints(numbers), device=ints(0 for _ in names),
+        bounds=ints([*map(queues.index, names), len(queues)]),
+        lane=ints(op.lane for op in launches),
         launch_ns=ints(times.launch[n] for n in numbers),
         arrival_ns=ints(times.arrival[n] for n in numbers),
         gap_ns=ints(op.gap_ns for op in launches), length_ns=ints(op.length_ns for op in launches),

@@ -168,7 +168,7 @@ def test_a_wait_is_charged_to_the_stream_that_ended_with_it() -> None:
     program = machine.program()
     work, waits = program.work, program.waits
     last = waits.target[waits.first[-2] :]
-    assert (work.queue[last], work.end_ns[last]) == ([0], [machine.free[7]])
+    assert (work.queue_of(last), work.end_ns[last]) == ([0], [machine.free[7]])
 
 
 def test_what_was_still_running_afterwards_was_not_waited_for() -> None:
