@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.idle import cost_ns
-from syncscope.analysis.intervals import Bools, Ints, covered, rest, union
+from syncscope.analysis.intervals import Bools, Ints, clip, covered, expand, union
 from syncscope.analysis.sites import Group
+from syncscope.analysis.texts import is_any
 from syncscope.analysis.windows import int64
 
 
@@ -17,7 +18,7 @@ def exposed_ns(calls: pd.DataFrame, gaps: pd.DataFrame) -> Ints:
     Never more than the call kept the host: without it, all that follows would come earlier
     by at most that much. `gaps` has the columns of `idle.explain_gaps`.
     """
-    own = gaps[gaps["call"] >= 0]
+    own = _charged(gaps)
     length = own.assign(length=own["end_ns"] - own["start_ns"])
     per_device = length.groupby(["call", "device"])["length"].sum()
     worst = per_device.groupby("call").max()
@@ -26,23 +27,34 @@ def exposed_ns(calls: pd.DataFrame, gaps: pd.DataFrame) -> Ints:
     return np.minimum(charged, cost_ns(calls))
 
 
+def _charged(gaps: pd.DataFrame) -> pd.DataFrame:
+    """The gaps that a call is to blame for: few of all, where the host just launches."""
+    return gaps.loc[gaps["call"] >= 0, ["device", "start_ns", "end_ns", "call"]]
+
+
 def copying_ns(calls: pd.DataFrame, activity: pd.DataFrame) -> Ints:
     """Per waited-for transfer the time in which copies ran and nothing computed.
 
     That is no idle time of the device, but a copy that overlaps with kernels would not cost
-    it. 0 for all other calls.
+    it. 0 for all other calls. `activity` is sorted by start.
     """
-    waits = (calls["kind"] == "transfer").to_numpy() & calls["blocking"].to_numpy()
-    starts, ends = int64(calls, "start_ns"), int64(calls, "end_ns")
     alone = np.zeros(len(calls), dtype=np.int64)
-    for _, own in activity[["device", "direction", "start_ns", "end_ns"]].groupby("device"):
-        moves = own["direction"].isin(["h2d", "d2h"])
-        spans = [
-            union(int64(part, "start_ns"), int64(part, "end_ns"))
-            for part in (own[~moves], own[moves])
-        ]
-        alone += covered(starts, ends, *rest(*spans[0], *spans[1]))
-    return np.where(waits, alone, 0)
+    waits = np.flatnonzero((calls["kind"] == "transfer") & calls["blocking"])
+    spans = int64(calls, "start_ns")[waits], int64(calls, "end_ns")[waits]
+    starts, ends = int64(activity, "start_ns"), int64(activity, "end_ns")
+    reach = np.maximum.accumulate(ends)
+    device, moves = int64(activity, "device"), is_any(activity["direction"], ["h2d", "d2h"])
+    copies = np.flatnonzero(moves)
+    for number in pd.unique(device[copies]).tolist():
+        own = copies[device[copies] == number]
+        copying = union(starts[own], ends[own])
+        first = np.searchsorted(reach, copying[0], side="right")
+        last = np.searchsorted(starts, copying[1], side="left")
+        _, near = expand(*union(first, last))  # what may run beside a copy
+        near = near[(device[near] == number) & ~moves[near]]
+        _, *both = clip(*copying, *union(starts[near], ends[near]))
+        alone[waits] += covered(*spans, *copying) - covered(*spans, *both)
+    return alone
 
 
 def copying_fraction(calls: pd.DataFrame, activity: pd.DataFrame, steps: pd.DataFrame) -> float:
@@ -59,7 +71,8 @@ def savings_ns(
 
     Idle time counts in the step in which it ends, a copy in the one in which its call began.
     """
-    in_steps = gaps[_inside(int64(gaps, "end_ns"), steps)]
+    charged = _charged(gaps)
+    in_steps = charged[_inside(int64(charged, "end_ns"), steps)]
     copying = np.where(_inside(int64(calls, "start_ns"), steps), copying_ns(calls, activity), 0)
     return np.minimum(exposed_ns(calls, in_steps) + copying, cost_ns(calls))
 

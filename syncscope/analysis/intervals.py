@@ -21,22 +21,33 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 
 def union(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """Disjoint, sorted intervals that cover the same time; touching ones are one."""
-    filled = ends > starts
-    if not filled.all():
-        starts, ends = starts[filled], ends[filled]
+    starts, ends = _by_start(starts, ends)
     if not len(starts):
         return starts, ends
-    if not rising(starts):
-        order = np.argsort(starts, kind="stable")
-        starts, ends = starts[order], ends[order]
     reach = np.maximum.accumulate(ends)
     first = np.flatnonzero(starts[1:] > reach[:-1]) + 1
     return starts[np.append(0, first)], reach[np.append(first - 1, -1)]
 
 
-def rising(values: Ints) -> bool:
-    """Whether no value is less than the one before it."""
-    return bool((values[1:] >= values[:-1]).all())
+def total(starts: Ints, ends: Ints) -> int:
+    """How much time the intervals cover together."""
+    starts, ends = _by_start(starts, ends)
+    if not len(starts):
+        return 0
+    reach = np.maximum.accumulate(ends)
+    between = starts[1:] - reach[:-1]
+    return int(reach[-1] - starts[0] - np.maximum(between, 0, out=between).sum())
+
+
+def _by_start(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
+    """Those of some length, sorted by start; the arrays themselves if they are that already."""
+    filled = ends > starts
+    if not filled.all():
+        starts, ends = starts[filled], ends[filled]
+    if not (starts[1:] >= starts[:-1]).all():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
+    return starts, ends
 
 
 def rest(starts: Ints, ends: Ints, window_starts: Ints, window_ends: Ints) -> tuple[Ints, Ints]:

@@ -9,8 +9,18 @@ import numpy.typing as npt
 import pandas as pd
 
 from syncscope.analysis.hooks import INTERVALS
-from syncscope.analysis.intervals import Bools, Ints, covered, innermost, union
-from syncscope.analysis.windows import clipped, int64
+from syncscope.analysis.intervals import (
+    Bools,
+    Ints,
+    clip,
+    covered,
+    first_at,
+    grouped,
+    innermost,
+    union,
+)
+from syncscope.analysis.texts import is_any, matches
+from syncscope.analysis.windows import int64
 
 CLOCK_TOLERANCE_NS = 20_000
 """How far the clocks of runtime calls and of hooks may disagree."""
@@ -42,19 +52,39 @@ def runtime_waits(
       libraries start CUDA, comes before); cudaMalloc and calls for host memory do not wait.
     - A call inside another (the driver's in the runtime's) is not counted again.
     """
-    parts = runtime[~runtime["name"].str.contains(_NEVER_WAITS) | (runtime["kind"] != "sync")]
-    parts = clipped(parts, windows)
-    parts = parts.sort_values(["thread_id", "start_ns"], kind="stable", ignore_index=True)
-    parts["followed_by"] = _next_call(parts)
-    parts = _with_copies(parts[parts["kind"].isin(_WATCHED)], activity)
+    parts = _with_copies(_watched(runtime, windows), activity)
     parts = parts[~parts["direction"].isin(["d2d", "p2p"])]
     parts = parts[~nested(parts)]
-    parts["finds_work"] = _finds_work(parts, activity)
     hook = owners(parts, hooks)
     row = pd.Series(np.arange(len(parts)), index=parts.index)
     follower = parts["followed_by"].map(row).fillna(-1).to_numpy(dtype=np.int64)
     parts = parts.astype({"name": str}).reset_index(drop=True)
-    return _merged(parts.assign(hook=hook), follower)
+    return _merged(parts.assign(hook=hook, frees=_drains(parts, activity)), follower)
+
+
+def _watched(runtime: pd.DataFrame, windows: tuple[Ints, Ints]) -> pd.DataFrame:
+    """The calls of the kinds in _WATCHED inside the windows, by thread and start.
+
+    `followed_by`: label of the next row on the same thread, if no other call came between
+    that is of consequence; or -1.
+    """
+    idle = matches(runtime["name"], _NEVER_WAITS) & is_any(runtime["kind"], ["sync"])
+    rows = np.flatnonzero(~(idle | is_any(runtime["kind"], ["other"])))
+    own, starts, ends = clip(
+        int64(runtime, "start_ns")[rows], int64(runtime, "end_ns")[rows], *windows
+    )
+    rows = rows[own]
+    order = grouped(np.argsort(starts, kind="stable"), int64(runtime, "thread_id")[rows])
+    rows, thread = rows[order], int64(runtime, "thread_id")
+    place = np.flatnonzero(is_any(runtime["kind"], _WATCHED)[rows])
+    following = np.minimum(place + 1, len(rows) - 1)
+    same = (following > place) & (thread[rows[following]] == thread[rows[place]])
+    parts = runtime.iloc[rows[place]].set_axis(place)
+    return parts.assign(
+        start_ns=starts[order[place]],
+        end_ns=ends[order[place]],
+        followed_by=np.where(same, following, -1),
+    )
 
 
 def _merged(parts: pd.DataFrame, follower: Ints) -> pd.DataFrame:
@@ -75,16 +105,13 @@ def _merged(parts: pd.DataFrame, follower: Ints) -> pd.DataFrame:
     is_async = name.str.contains(_ASYNC).to_numpy(dtype=np.bool_)
     reads_pageable = (parts["direction"] == "d2h") & (parts["memory"] == "pageable")
     copy_waits = (kind == "memcpy") & (~is_async | reads_pageable.to_numpy())
-    drains = (kind == "free") & ~name.str.contains(_NO_DRAIN).to_numpy(dtype=np.bool_)
-    drains &= parts["finds_work"].to_numpy()
     kinds = {"memcpy": "transfer", "malloc": "allocator", "free": "allocator"}
     merged = parts.assign(
         end_ns=ends,
         blocked_ns=blocked,
         kind=[kinds.get(value, "sync") for value in kind],
-        blocking=paired | copy_waits | drains | (kind == "sync"),
+        blocking=paired | copy_waits | parts["frees"].to_numpy() | (kind == "sync"),
         stream_wait=paired | stream_wait | ((kind == "memcpy") & ~is_async),
-        frees=drains,
     )
     columns = [
         "thread_id", "start_ns", "end_ns", "blocked_ns", "name", "kind", "direction",
@@ -114,34 +141,26 @@ def owners(calls: pd.DataFrame, hooks: pd.DataFrame, tolerance_ns: int = 0) -> I
 
 def _with_copies(parts: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
     """Adds direction, size_bytes and memory of the copy that a runtime call started."""
-    copies = activity[(activity["kind"] == "memcpy") & (activity["correlation_id"] > 0)]
-    copies = copies.drop_duplicates("correlation_id").set_index("correlation_id")
-    is_copy = (parts["kind"] == "memcpy").to_numpy()
-    known = copies.reindex(int64(parts, "correlation_id")[is_copy])
+    calls = np.flatnonzero(is_any(parts["kind"], ["memcpy"]))
+    known = int64(activity, "correlation_id")
+    copies = np.flatnonzero(is_any(activity["kind"], ["memcpy"]) & (known > 0))
+    place = first_at(int64(parts, "correlation_id")[calls], known[copies])
+    calls, copies = calls[place >= 0], copies[place[place >= 0]]
     columns: dict[str, npt.NDArray[Any]] = {}
     for name, missing in (("direction", ""), ("size_bytes", -1), ("memory", "")):
         columns[name] = np.full(len(parts), missing, dtype=np.int64 if missing else object)
-        columns[name][is_copy] = known[name].astype(object).fillna(missing)
+        columns[name][calls] = activity[name].iloc[copies]
     return parts.assign(**columns)
 
 
-def _finds_work(parts: pd.DataFrame, activity: pd.DataFrame) -> Bools:
-    """Whether something ran on a device during each call; yes where that was not recorded."""
-    if not len(activity):
-        return np.ones(len(parts), dtype=np.bool_)
-    busy = union(int64(activity, "start_ns"), int64(activity, "end_ns"))
-    found: Bools = covered(int64(parts, "start_ns"), int64(parts, "end_ns"), *busy) > 0
-    return found
-
-
-def _next_call(parts: pd.DataFrame) -> Ints:
-    """Label of the next row on the same thread, calls of no consequence left out; or -1."""
-    following = np.full(len(parts), -1, dtype=np.int64)
-    listed = np.flatnonzero((parts["kind"] != "other").to_numpy())
-    thread = parts["thread_id"].to_numpy()
-    same = thread[listed[:-1]] == thread[listed[1:]]
-    following[listed[:-1][same]] = listed[1:][same]
-    return following
+def _drains(parts: pd.DataFrame, activity: pd.DataFrame) -> Bools:
+    """Which calls give memory back while something runs on a device; all that give it back
+    where that was not recorded."""
+    drains = is_any(parts["kind"], ["free"]) & ~matches(parts["name"], _NO_DRAIN)
+    if len(activity) and drains.any():
+        busy = union(int64(activity, "start_ns"), int64(activity, "end_ns"))
+        drains &= covered(int64(parts, "start_ns"), int64(parts, "end_ns"), *busy) > 0
+    return drains
 
 
 def nested(parts: pd.DataFrame) -> Bools:
