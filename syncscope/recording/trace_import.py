@@ -26,16 +26,17 @@ the earliest event. Memory: about 0.5 KB an event that becomes a row.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 import shutil
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
 
 from syncscope.errors import RecordingError, UsageError
 from syncscope.recording.manifest import (
@@ -46,14 +47,10 @@ from syncscope.recording.manifest import (
     Thread,
     Window,
 )
-from syncscope.recording.tables import (
-    ActivityRow,
-    HostRow,
-    Row,
-    RuntimeRow,
-    StepMark,
-)
-from syncscope.recording.trace_contents import TraceContents
+from syncscope.recording.tables import HostRow, Row, StepMark
+from syncscope.recording.trace_batches import activity_batch, runtime_batch
+from syncscope.recording.trace_columns import picked
+from syncscope.recording.trace_contents import Activity, Annotation, Calls, Spans, TraceContents
 from syncscope.recording.trace_events import TraceFile, TraceMetadata
 from syncscope.recording.trace_waits import TraceWaits
 from syncscope.recording.writer import RecordingWriter
@@ -72,25 +69,7 @@ def import_trace(
     none, or holds no GPU activity; then nothing is left in the folder.
     """
     _check_target(folder)
-    with _no_search_for_cycles():
-        _import(trace, folder, progress)
-
-
-@contextmanager
-def _no_search_for_cycles() -> Iterator[None]:
-    """Rows hold no cycles; to look for some in a million of them costs a sixth of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _import(trace: Path, folder: Path, progress: Callable[[float], None] | None) -> None:
-    file = TraceFile(trace, progress)
-    kept = TraceContents()
+    file, kept = TraceFile(trace, progress), TraceContents()
     for batch in file.batches():
         kept.add(batch)
     kept.lost += file.lost
@@ -100,12 +79,27 @@ def _import(trace: Path, folder: Path, progress: Callable[[float], None] | None)
         raise RecordingError(
             f"{trace} holds no GPU activity to analyse; record it with ProfilerActivity.CUDA"
         )
-    kept.activity.sort(key=lambda row: row.start_ns)
-    for calls in kept.calls.values():
-        calls.sort()
-    waits = TraceWaits(kept)
-    waits.find()
-    _write(folder, _manifest(trace, file.metadata, kept, waits), _tables(kept, waits))
+    found = _Found.of(kept)
+    _write(folder, _manifest(trace, file.metadata, found), found)
+
+
+class _Found(NamedTuple):
+    """What is in a trace, put together and in time."""
+
+    kept: TraceContents
+    activity: Activity
+    calls: Calls
+    operators: Spans
+    marks: dict[str, list[Annotation]]
+    waits: TraceWaits
+
+    @classmethod
+    def of(cls, kept: TraceContents) -> _Found:
+        activity, calls = kept.activity_in_time(), kept.calls_in_time()
+        operators, marks = kept.host_spans()
+        waits = TraceWaits(kept, calls, activity, operators)
+        waits.find()
+        return cls(kept, activity, calls, operators, marks, waits)
 
 
 def _check_target(folder: Path) -> None:
@@ -120,14 +114,16 @@ def _check_target(folder: Path) -> None:
         raise UsageError(f"cannot write a recording to {folder}: {nearest} is not writable")
 
 
-def _write(folder: Path, manifest: Manifest, tables: dict[str, Iterator[Row]]) -> None:
+def _write(folder: Path, manifest: Manifest, found: _Found) -> None:
     existed = folder.is_dir()
     try:
         writer = RecordingWriter(folder, manifest)
-        for table, rows in tables.items():
-            while some := list(islice(rows, _SLICE_ROWS)):
-                writer.rows(table).extend(some)
-                writer.flush()
+        for table, rows in _small_tables(found).items():
+            writer.rows(table).extend(rows)
+        batches = _large_tables(found)
+        writer.sources.append(lambda: next(batches, {}))
+        for _ in range(0, max(len(found.activity.name), len(found.calls.name)), _SLICE_ROWS):
+            writer.flush()
         writer.close(manifest)
         if writer.failure:
             raise UsageError(f"cannot write a recording to {folder}: {writer.failure}")
@@ -145,15 +141,24 @@ def _remove(folder: Path, *, keep: bool) -> None:
         folder.rmdir()
 
 
-def _tables(kept: TraceContents, waits: TraceWaits) -> dict[str, Iterator[Row]]:
-    """Rows of all tables, their times shifted to the recording's origin."""
-    origin = kept.origin_ns
-    calls = [(call, thread_id) for thread_id, calls in kept.calls.items() for call in calls]
-    calls.sort(key=lambda pair: pair[0].start_ns)
+def _large_tables(found: _Found) -> Iterator[dict[str, pa.RecordBatch]]:
+    """Batches of the tables of calls and activity."""
+    kept = found.kept
+    for start in range(0, max(len(found.activity.name), len(found.calls.name)), _SLICE_ROWS):
+        some = slice(start, start + _SLICE_ROWS)
+        yield {
+            "runtime": runtime_batch(picked(found.calls, some), kept, kept.origin_ns),
+            "activity": activity_batch(picked(found.activity, some), kept, kept.origin_ns),
+        }
+
+
+def _small_tables(found: _Found) -> dict[str, Iterable[Row]]:
+    """Rows of the other tables, their times shifted to the recording's origin."""
+    waits, origin = found.waits, found.kept.origin_ns
     return {
-        "steps": iter(_steps(kept)),
-        "frames": iter(waits.stacks.frames),
-        "stacks": iter(waits.stacks.stacks),
+        "steps": _steps(found),
+        "frames": waits.stacks.frames,
+        "stacks": waits.stacks.stacks,
         "blocking": (
             row._replace(start_ns=row.start_ns - origin, end_ns=row.end_ns - origin)
             for row in sorted(waits.blocking.values(), key=lambda row: row.start_ns)
@@ -162,59 +167,46 @@ def _tables(kept: TraceContents, waits: TraceWaits) -> dict[str, Iterator[Row]]:
             row._replace(start_ns=row.start_ns - origin, end_ns=row.end_ns - origin)
             for row in sorted(waits.transfers, key=lambda row: row.start_ns)
         ),
-        "runtime": (
-            RuntimeRow(thread_id, call[0] - origin, call[1] - origin, *call[2:])
-            for call, thread_id in calls
-        ),
-        "activity": (
-            ActivityRow(row[0], row[1], row[2] - origin, row[3] - origin, *row[4:])
-            for row in kept.activity
-        ),
         "host": (
             HostRow(thread_id, start - origin, end - origin, "dataloader", name, -1)
-            for start, end, thread_id, name in sorted(kept.marks["dataloader"])
+            for start, end, thread_id, name in found.marks["dataloader"]
         ),
     }
 
 
-def _steps(kept: TraceContents) -> list[StepMark]:
+def _steps(found: _Found) -> list[StepMark]:
     """Ends of the profiler's steps, else of the optimizer that steps most often."""
-    source = "profiler" if kept.marks["profiler"] else "optimizer"
-    marks = sorted(kept.marks[source])
+    source = "profiler" if found.marks["profiler"] else "optimizer"
+    marks = found.marks[source]
     if source == "optimizer" and marks:
         most = Counter(mark.name for mark in marks).most_common(1)[0][0]
         marks = [mark for mark in marks if mark.name == most]
     return [
-        StepMark(end_ns - kept.origin_ns, thread_id, source, name)
+        StepMark(end_ns - found.kept.origin_ns, thread_id, source, name)
         for _, end_ns, thread_id, name in marks
     ]
 
 
-def _window(kept: TraceContents) -> Window:
-    activity_end = max(row.end_ns for row in kept.activity)
-    starts, ends = [kept.activity[0].start_ns], [activity_end]
-    for calls in kept.calls.values():
-        starts.append(calls[0].start_ns)
-        ends.append(max(call.end_ns for call in calls))
-    start, end = min(starts), max(ends)
-    steps = kept.marks["profiler"]
+def _window(found: _Found) -> Window:
+    activity, calls, steps = found.activity, found.calls, found.marks["profiler"]
+    start = min(activity.start_ns.min(), calls.start_ns.min(initial=sys.maxsize))
+    end = max(activity.end_ns.max(), calls.end_ns.max(initial=0))
     if steps:
         first, last = min(step.start_ns for step in steps), max(step.end_ns for step in steps)
-        if any(row.start_ns < last and row.end_ns > first for row in kept.activity):
+        if ((activity.start_ns < last) & (activity.end_ns > first)).any():
             start, end = first, last
-    return Window(start - kept.origin_ns, end - kept.origin_ns)
+    return Window(int(start) - found.kept.origin_ns, int(end) - found.kept.origin_ns)
 
 
-def _manifest(
-    trace: Path, metadata: TraceMetadata, kept: TraceContents, waits: TraceWaits
-) -> Manifest:
+def _manifest(trace: Path, metadata: TraceMetadata, found: _Found) -> Manifest:
+    kept = found.kept
     epoch = metadata.base_time_nanoseconds
     distributed = metadata.distributed_info if isinstance(metadata.distributed_info, dict) else {}
     ranks = {key: value for key, value in distributed.items() if isinstance(value, int)}
-    window = _window(kept)
+    window = _window(found)
     identity = f"{metadata.trace_id} {kept.events} {kept.origin_ns} {window}"
     notes = [f"imported from {trace.name}"]
-    if waits.stacks.frames:
+    if found.waits.stacks.frames:
         notes.append("lines are those where functions start: PyTorch's traces have no others")
     return Manifest(
         run_id=hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()[:16],
@@ -223,12 +215,12 @@ def _manifest(
         imported=True,
         origin_unix_ns=kept.origin_ns + (epoch if isinstance(epoch, int) else 0),
         versions=_versions(metadata),
-        devices=_devices(metadata, kept),
+        devices=_devices(metadata, found.activity),
         windows=(window,),
-        collectors=_collectors(metadata, kept),
+        collectors=_collectors(metadata, found),
         threads=tuple(
             Thread(thread_id, kept.thread_names.get(thread_id, f"thread {thread_id}"))
-            for thread_id in sorted({*kept.calls, *kept.operators, *kept.functions})
+            for thread_id in _threads(found)
         ),
         rank=ranks.get("rank", 0),
         world_size=ranks.get("world_size", 1),
@@ -237,7 +229,14 @@ def _manifest(
     )
 
 
-def _collectors(metadata: TraceMetadata, kept: TraceContents) -> tuple[CollectorStatus, ...]:
+def _threads(found: _Found) -> list[int]:
+    """Threads that called the runtime or ran operators or functions."""
+    spans = (found.calls, found.operators, found.kept.functions.whole())
+    ids: list[int] = np.unique(np.concatenate([each.thread_id for each in spans])).tolist()
+    return ids
+
+
+def _collectors(metadata: TraceMetadata, found: _Found) -> tuple[CollectorStatus, ...]:
     def status(name: str, rows: Any, reason: str) -> CollectorStatus:
         return CollectorStatus(name, "on" if rows else "off", "" if rows else reason)
 
@@ -247,21 +246,25 @@ def _collectors(metadata: TraceMetadata, kept: TraceContents) -> tuple[Collector
         else "the trace was recorded without with_stack"
     )
     return (
-        CollectorStatus("activity", "on", lost=kept.lost),
-        status("runtime", kept.calls, "the trace holds no CUDA or HIP calls"),
-        status("waits", kept.has_waits, "the trace holds no synchronize calls"),
-        status("operators", kept.operators, "the trace was recorded without ProfilerActivity.CPU"),
-        status("stacks", kept.functions, no_stacks),
+        CollectorStatus("activity", "on", lost=found.kept.lost),
+        status("runtime", found.calls.name.size, "the trace holds no CUDA or HIP calls"),
+        status("waits", found.waits.known, "the trace holds no synchronize calls"),
+        status(
+            "operators",
+            found.operators.name.size,
+            "the trace was recorded without ProfilerActivity.CPU",
+        ),
+        status("stacks", len(found.kept.functions), no_stacks),
         status(
             "steps",
-            kept.marks["profiler"] or kept.marks["optimizer"],
+            found.marks["profiler"] or found.marks["optimizer"],
             "the trace holds no steps; record it with a schedule and call step()",
         ),
         CollectorStatus("nvml", "off", "a trace holds no driver counters"),
     )
 
 
-def _devices(metadata: TraceMetadata, kept: TraceContents) -> tuple[Device, ...]:
+def _devices(metadata: TraceMetadata, activity: Activity) -> tuple[Device, ...]:
     """Devices that did something; the others of the host are no part of the run."""
     listed = metadata.device_properties if isinstance(metadata.device_properties, list) else []
     names = {
@@ -273,7 +276,7 @@ def _devices(metadata: TraceMetadata, kept: TraceContents) -> tuple[Device, ...]
     common = next(iter(names.values())) if len(set(names.values())) == 1 else ""
     return tuple(
         Device(index, names.get(index) or common or f"GPU {index}")
-        for index in sorted({row.device for row in kept.activity})
+        for index in np.unique(activity.device).tolist()
     )
 
 

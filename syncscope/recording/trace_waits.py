@@ -3,180 +3,195 @@
 from __future__ import annotations
 
 import re
-import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
-from syncscope.callsite import MAX_DEPTH, owner_of
+import numpy as np
+
 from syncscope.recording.cuda_names import blocks_host, drains_device
-from syncscope.recording.tables import ActivityRow, BlockingRow, FrameRow, StackRow, TransferRow
-from syncscope.recording.trace_contents import RuntimeCall, TraceContents
+from syncscope.recording.tables import BlockingRow, TransferRow
+from syncscope.recording.trace_columns import Bools, Ints, picked
+from syncscope.recording.trace_contents import Activity, Calls, Spans, TraceContents
+from syncscope.recording.trace_spans import Nesting
+from syncscope.recording.trace_stacks import TraceStacks
 
-_FUNCTION = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.*)", re.DOTALL)
 _OPERATOR = re.compile(r"(?!autograd::|torch::autograd::)[A-Za-z_]\w*::\w")
-_INSTALLED = re.compile(r".*/(?:site|dist)-packages/")
-_STDLIB = re.compile(r".*/lib/python3[\d.]*/|<")
-_LIBRARIES = sys.stdlib_module_names | {
-    *("PIL", "accelerate", "apex", "datasets", "deepspeed", "diffusers", "einops", "fairscale"),
-    *("fbgemm_gpu", "flash_attn", "functorch", "lightning", "lightning_fabric", "megatron"),
-    *("numpy", "pandas", "peft", "pytorch_lightning", "safetensors", "scipy", "sklearn", "timm"),
-    *("tokenizers", "torchaudio", "torchmetrics", "torchrec", "torchvision", "tqdm"),
-    *("transformer_engine", "transformers", "triton", "trl", "vllm", "xformers"),
-}
+_WAIT_DISTANCE = 8
+"""How many calls after a copy its wait may come."""
 
 
-class TraceStacks:
-    """Interns call stacks given as names of python_function events, innermost first."""
+class _Call(NamedTuple):
+    """A call that waits or copies; -1 where it has no operator, copy or wait."""
 
-    def __init__(self) -> None:
-        self.frames: list[FrameRow] = []
-        self.stacks: list[StackRow] = []
-        self._frame_ids: dict[str, int] = {}
-        self._stack_ids: dict[tuple[int, ...], int] = {}
-
-    def id_of(self, names: list[str]) -> int:
-        """Id of a stack; -1 for an empty one."""
-        key = tuple(self._frame(name) for name in names[:MAX_DEPTH])
-        if not key:
-            return -1
-        if key not in self._stack_ids:
-            self._stack_ids[key] = len(self.stacks)
-            self.stacks.append(StackRow(len(self.stacks), key))
-        return self._stack_ids[key]
-
-    def _frame(self, name: str) -> int:
-        if name not in self._frame_ids:
-            self._frame_ids[name] = len(self.frames)
-            self.frames.append(_frame_row(len(self.frames), name))
-        return self._frame_ids[name]
+    thread_id: int
+    start_ns: int
+    end_ns: int
+    name: int
+    size_bytes: int
+    operator: int
+    copy: int
+    wait_end_ns: int
+    """End of the synchronize call that directly follows a copy."""
+    waits: bool
+    functions: list[int]
 
 
 class TraceWaits:
-    """Blocking and transfer rows, made from calls, copies, operators and functions."""
+    """Blocking and transfer rows, made from calls, copies, operators and functions.
 
-    def __init__(self, trace: TraceContents) -> None:
-        self.stacks = TraceStacks()
+    `calls` and `activity` are in time. Costs some passes over all tables, and about 10 us for
+    each call that waits or copies.
+    """
+
+    def __init__(
+        self, trace: TraceContents, calls: Calls, activity: Activity, operators: Spans
+    ) -> None:
+        self.stacks = TraceStacks(trace.functions.whole(), list(trace.function_names))
         self.blocking: dict[tuple[int, int, str], BlockingRow] = {}
         self.transfers: list[TransferRow] = []
-        self._trace = trace
-        self._copies = {
-            row.correlation_id: row for row in trace.activity if row.direction in ("h2d", "d2h")
-        }
+        self.known = "sync" in trace.call_kinds
+        """Whether the trace has waits at all: samples leave them out."""
+        self._calls = picked(calls, np.argsort(calls.thread_id, kind="stable"))
+        self._call_names = list(trace.call_names)
+        self._call_kinds = trace.call_kinds
+        self._activity = activity
+        self._texts = trace.activity_texts
+        self._operators = operators
+        self._operator_names = list(trace.host_names)
 
     def find(self) -> None:
         """Fill `blocking` and `transfers`, in the order of threads and of time."""
-        found = set()
-        for thread_id, calls in self._trace.calls.items():
-            for index, call in enumerate(calls):
-                copy = self._copies.get(call.correlation_id)
-                if copy is not None:
-                    self._add_transfer(thread_id, calls, index, copy)
-                    found.add(copy.correlation_id)
-                self._add_wait(thread_id, call, copy)
-        for row in self._trace.activity:
-            if row.direction in ("h2d", "d2h") and row.correlation_id not in found:
-                self._add_orphan(row)
+        crossing = _flags(texts.direction in ("h2d", "d2h") for texts in self._texts)
+        copies = np.flatnonzero(crossing[self._activity.name])
+        copy = self._last_copies(copies)
+        for call in self._asked(copy):
+            if call.copy >= 0:
+                self._add_transfer(call)
+            if call.waits:
+                self._add_wait(call)
+        ids = self._activity.correlation_id
+        orphans = copies[~np.isin(ids[copies], ids[copy[copy >= 0]])]
+        self.transfers += map(self._orphan, orphans.tolist())
 
-    def _add_wait(self, thread_id: int, call: RuntimeCall, copy: ActivityRow | None) -> None:
-        allocates = drains_device(call.name)
-        to_pageable = copy is not None and copy.direction == "d2h" and copy.memory == "pageable"
-        if not (allocates or to_pageable or blocks_host(call.name)):
-            return
-        start_ns, end_ns = call.start_ns, call.end_ns
-        operator, op = self._operator(thread_id, start_ns)
-        if operator >= 0 and not allocates:
-            start_ns, end_ns = self._trace.operators[thread_id].interval(operator)
+    def _last_copies(self, copies: Ints) -> Ints:
+        """For each call the last copy with its correlation id; -1 where there is none."""
+        wanted, ids = self._calls.correlation_id, self._activity.correlation_id[copies]
+        if not len(ids):
+            return np.full(len(wanted), -1)
+        order = np.argsort(ids, kind="stable")
+        last = order[np.searchsorted(ids[order], wanted, side="right") - 1]
+        return np.where((ids[last] == wanted) & (wanted != -1), copies[last], -1)
+
+    def _asked(self, copy: Ints) -> Iterator[_Call]:
+        """The calls that wait or start a copy."""
+        to_pageable = _flags(
+            texts.direction == "d2h" and texts.memory == "pageable" for texts in self._texts
+        )
+        waits = self._named(drains_device) | self._named(blocks_host)
+        waits |= (copy >= 0) & to_pageable[self._activity.name[copy]]
+        asked = np.flatnonzero(waits | (copy >= 0))
+        operator = np.full(len(copy), -1)
+        functions: list[list[int]] = []
+        threads = self._calls.thread_id[asked]
+        for thread_id in np.unique(threads).tolist():
+            own = asked[threads == thread_id]
+            times = self._calls.start_ns[own]
+            operator[own] = self._operators_around(thread_id, times)
+            functions += self.stacks.at(thread_id, times)
+        ends = self._wait_ends(copy, operator)
+        columns = [*self._calls[:4], self._calls.size_bytes, operator, copy, ends, waits]
+        lists = [column[asked].tolist() for column in columns]
+        return map(_Call, *lists, functions)
+
+    def _named(self, does: Callable[[str], bool]) -> Bools:
+        """Which calls do something, by their names."""
+        return _flags(map(does, self._call_names))[self._calls.name]
+
+    def _operators_around(self, thread_id: int, times_ns: Ints) -> Ints:
+        """The operator that a line calls, seen from moments inside it; -1 where there is none.
+
+        The outermost that belongs to a library, else the innermost.
+        """
+        named = _flags(bool(_OPERATOR.match(name)) for name in self._operator_names)
+        own = np.flatnonzero(self._operators.thread_id == thread_id)
+        found = np.full(len(times_ns), -1)
+        nesting = Nesting(self._operators.start_ns[own], self._operators.end_ns[own])
+        for moments, spans in nesting.around(times_ns):
+            better = (found[moments] < 0) | named[self._operators.name[own[spans]]]
+            found[moments[better]] = own[spans[better]]
+        return found
+
+    def _wait_ends(self, copy: Ints, operator: Ints) -> Ints:
+        """Ends of the synchronize calls that follow copies, with no work in between; else -1."""
+        thread, name = self._calls.thread_id, self._calls.name
+        syncs = _flags(kind == "sync" for kind in self._call_kinds)
+        idles = _flags(kind in ("event", "other") for kind in self._call_kinds)
+        ends = np.full(len(copy), -1)
+        calls = np.flatnonzero(copy >= 0)
+        for distance in range(1, _WAIT_DISTANCE + 1):
+            calls = calls[calls + distance < len(copy)]
+            after = calls + distance
+            same = thread[after] == thread[calls]
+            calls, after = calls[same], after[same]
+            found = syncs[name[after]] & (operator[after] == operator[calls])
+            ends[calls[found]] = self._calls.end_ns[after[found]]
+            calls = calls[idles[name[after]]]
+        return ends
+
+    def _add_wait(self, call: _Call) -> None:
+        name, start_ns, end_ns = self._call_names[call.name], call.start_ns, call.end_ns
+        allocates = drains_device(name)
+        if call.operator >= 0 and not allocates:
+            start_ns = int(self._operators.start_ns[call.operator])
+            end_ns = int(self._operators.end_ns[call.operator])
         kind = "allocator" if allocates else "sync"
-        key = (thread_id, start_ns, kind)
+        key = (call.thread_id, start_ns, kind)
         if key not in self.blocking:
             self.blocking[key] = BlockingRow(
-                thread_id,
+                call.thread_id,
                 start_ns,
                 end_ns,
-                self._stack(thread_id, call.start_ns),
+                self.stacks.id_of(call.functions),
                 "import",
-                op or call.name,
+                self._op(call),
                 kind,
-                call.kind == "sync" and operator < 0,
+                self._call_kinds[call.name] == "sync" and call.operator < 0,
                 "",
             )
 
-    def _add_transfer(
-        self, thread_id: int, calls: list[RuntimeCall], index: int, copy: ActivityRow
-    ) -> None:
-        call = calls[index]
-        operator, op = self._operator(thread_id, call.start_ns)
-        wait = self._wait_after(thread_id, calls, index, operator)
-        size = copy.size_bytes
+    def _add_transfer(self, call: _Call) -> None:
+        texts = self._texts[self._activity.name[call.copy]]
+        waited = call.wait_end_ns >= 0
+        size_bytes = int(self._activity.size_bytes[call.copy])
         self.transfers.append(
             TransferRow(
-                thread_id,
+                call.thread_id,
                 call.start_ns,
-                call.end_ns if wait is None else wait.end_ns,
-                self._stack(thread_id, call.start_ns),
-                op or call.name,
-                copy.direction,
-                size if size >= 0 else self._trace.call_sizes.get(copy.correlation_id, -1),
-                copy.memory,
-                wait is None and self._trace.has_waits and not blocks_host(call.name),
-                copy.device,
+                call.wait_end_ns if waited else call.end_ns,
+                self.stacks.id_of(call.functions),
+                self._op(call),
+                texts.direction,
+                size_bytes if size_bytes >= 0 else call.size_bytes,
+                texts.memory,
+                not waited and self.known and not blocks_host(self._call_names[call.name]),
+                int(self._activity.device[call.copy]),
                 -1,
                 "",
             )
         )
 
-    def _add_orphan(self, copy: ActivityRow) -> None:
+    def _op(self, call: _Call) -> str:
+        if call.operator < 0:
+            return self._call_names[call.name]
+        return self._operator_names[int(self._operators.name[call.operator])]
+
+    def _orphan(self, copy: int) -> TransferRow:
         """A copy whose runtime call is not in the trace: at its own start, on no thread."""
-        start_ns = copy.start_ns
-        place = (-1, start_ns, start_ns, -1, "", copy.direction, copy.size_bytes, copy.memory)
-        self.transfers.append(TransferRow(*place, True, copy.device, -1, ""))
-
-    def _wait_after(
-        self, thread_id: int, calls: list[RuntimeCall], index: int, operator: int
-    ) -> RuntimeCall | None:
-        """The synchronize call that follows a copy, with no work in between."""
-        for call in calls[index + 1 :][:8]:
-            if call.kind == "sync":
-                same = self._operator(thread_id, call.start_ns)[0] == operator
-                return call if same else None
-            if call.kind not in ("event", "other"):
-                return None
-        return None
-
-    def _operator(self, thread_id: int, time_ns: int) -> tuple[int, str]:
-        """The operator that a line calls, seen from inside it: its index and name."""
-        spans = self._trace.operators.get(thread_id)
-        around = spans.around(time_ns) if spans is not None else []
-        if spans is None or not around:
-            return -1, ""
-        named = [index for index in around if _OPERATOR.match(spans.name(index))]
-        chosen = named[-1] if named else around[0]
-        return chosen, spans.name(chosen)
-
-    def _stack(self, thread_id: int, time_ns: int) -> int:
-        functions = self._trace.functions
-        own = functions.get(thread_id)
-        if own is not None:
-            return self.stacks.id_of([own.name(index) for index in own.around(time_ns)])
-        for other in functions.values():
-            names = [other.name(index) for index in other.around(time_ns)]
-            if any("torch/autograd/" in name for name in names):
-                return self.stacks.id_of(names)
-        return -1
+        texts, rows = self._texts[self._activity.name[copy]], self._activity
+        start_ns, size_bytes = int(rows.start_ns[copy]), int(rows.size_bytes[copy])
+        place = (-1, start_ns, start_ns, -1, "", texts.direction, size_bytes, texts.memory)
+        return TransferRow(*place, True, int(rows.device[copy]), -1, "")
 
 
-def _frame_row(frame_id: int, name: str) -> FrameRow:
-    match = _FUNCTION.fullmatch(name)
-    if match is None:
-        return FrameRow(frame_id, "", name, -1, -1, -1, -1, "", "library")
-    file, line = match["file"].replace("\\", "/"), int(match["line"])
-    shown = _INSTALLED.sub("", file)
-    return FrameRow(frame_id, shown, match["function"], line, line, -1, -1, "", _owner(file, shown))
-
-
-def _owner(file: str, shown: str) -> str:
-    """As `callsite.owner_of`; the profiler cuts off the folders of sys.path, so also by name."""
-    top = shown.partition("/")[0].removesuffix(".py")
-    if top == "torch":
-        return "torch"
-    if shown != file or _STDLIB.match(file) or top in _LIBRARIES:
-        return "library"
-    return "user" if owner_of(file) == "user" else "library"
+def _flags(values: Iterable[bool]) -> Bools:
+    return np.fromiter(values, np.bool_)
