@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from syncscope.analysis.hooks import native_threads
-from syncscope.analysis.intervals import Bools, Ints, expand, first_at, flatten
+from syncscope.analysis.intervals import Bools, Ints, expand, first_at, flatten, union
 from syncscope.analysis.launches import Launches
 from syncscope.analysis.texts import is_any
 from syncscope.analysis.windows import int64
@@ -54,6 +54,17 @@ class _Lane:
         first = np.searchsorted(self.ends, low - CLOCK_TOLERANCE_NS, side="left")
         return first, np.searchsorted(self.starts, np.maximum(high, low), side="right")
 
+    def touched(self, low: Ints, high: Ints) -> Ints:
+        """Which gaps have a segment near. Cheap where they rise, but for some: each segment
+        is sought among the gaps, of which there are more."""
+        latest = np.maximum.accumulate(np.maximum(high, low))
+        earliest = np.minimum.accumulate(low[::-1])[::-1]
+        begin = np.searchsorted(latest, self.starts, side="left")
+        end = np.searchsorted(earliest, self.ends + CLOCK_TOLERANCE_NS, side="right")
+        _, gap = expand(*union(begin, end))
+        first, last = self.near(low[gap], high[gap])
+        return gap[first < last]
+
 
 def explain_gaps(
     gaps: pd.DataFrame,
@@ -85,20 +96,21 @@ def explain_gaps(
     lanes = native_threads(manifest)
     launch = _launches(gaps, activity, runtime)
     thread = np.where(launch.found, launch.thread, main)
-    thread[np.isin(thread, list(lanes))] = main
+    if lanes:
+        thread[np.isin(thread, list(lanes))] = main
     starts, ends = int64(gaps, "start_ns"), int64(gaps, "end_ns")
     ahead = launch.found & (launch.start_ns < starts)
     low = np.where(ahead, launch.start_ns - (ends - starts), starts)
     high = np.where(launch.found & ~launch.copies, launch.start_ns, ends)
-    default = np.where(launch.found | (launch.trailing & (len(runtime) > 0)), _LAUNCH, _UNKNOWN)
+    known = launch.found | (launch.trailing & (len(runtime) > 0))
+    default = np.where(known, np.int8(_LAUNCH), np.int8(_UNKNOWN))
     cause, call = default.copy(), np.full(len(gaps), -1, dtype=np.int64)
     drains = launch.found & ~ahead
     for number in pd.unique(thread).tolist():
         group = frozenset({number, *(lanes if number == main else ())})
         lane = _lane(calls, host, None if manifest.imported and not lanes else group)
-        mine = np.flatnonzero(thread == number)
-        first, last = lane.near(low[mine], high[mine])
-        mine = mine[first < last]  # what nothing touches keeps the default
+        mine = lane.touched(low, high)  # what nothing touches keeps the default
+        mine = mine[thread[mine] == number]
         cause[mine], call[mine] = _dominant(
             lane, low[mine], high[mine], drains[mine], default[mine]
         )

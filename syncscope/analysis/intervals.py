@@ -39,12 +39,17 @@ def total(starts: Ints, ends: Ints) -> int:
     return int(reach[-1] - starts[0] - np.maximum(between, 0, out=between).sum())
 
 
+def rising(values: Ints) -> bool:
+    """Whether no value is less than the one before it."""
+    return bool((values[1:] >= values[:-1]).all())
+
+
 def _by_start(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """Those of some length, sorted by start; the arrays themselves if they are that already."""
     filled = ends > starts
     if not filled.all():
         starts, ends = starts[filled], ends[filled]
-    if not (starts[1:] >= starts[:-1]).all():
+    if not rising(starts):
         order = np.argsort(starts, kind="stable")
         starts, ends = starts[order], ends[order]
     return starts, ends
@@ -89,11 +94,16 @@ def clip(
     An interval that spans two windows yields two parts. One of no length is kept when it
     lies in a window.
     """
-    first = np.searchsorted(window_ends, starts, side="right")
-    last = np.searchsorted(window_starts, ends, side="left")
-    empty = np.flatnonzero(ends <= starts)
-    last[empty] = np.searchsorted(window_starts, ends[empty], side="right")
-    owner, window = expand(first, last)
+    if len(window_starts) == 1:
+        reaches = (ends > window_starts) | ((ends == window_starts) & (ends <= starts))
+        owner = np.flatnonzero(reaches & (starts < window_ends))
+        window = np.zeros(1, dtype=np.int64)
+    else:
+        first = np.searchsorted(window_ends, starts, side="right")
+        last = np.searchsorted(window_starts, ends, side="left")
+        empty = np.flatnonzero(ends <= starts)
+        last[empty] = np.searchsorted(window_starts, ends[empty], side="right")
+        owner, window = expand(first, last)
     return (
         owner,
         np.maximum(starts[owner], window_starts[window]),
@@ -126,22 +136,24 @@ def first_at(values: Ints, keys: Ints) -> Ints:
     low = keys.min()
     span = int(keys.max()) - int(low) + 1
     if span <= DENSE * len(keys):
-        table = np.full(span + 1, -1, dtype=np.int64)
-        table[keys[::-1] - low] = np.arange(len(keys) - 1, -1, -1)  # the first one is set last
+        table = np.full(span + 1, -1, dtype=np.int32 if len(keys) < 1 << 31 else np.int64)
+        backwards = np.arange(len(keys) - 1, -1, -1, dtype=table.dtype)
+        table[keys[::-1] - low] = backwards  # the first one is set last
         outside = np.uint64(span)  # negative offsets are larger than any as unsigned numbers
-        found: Ints = table[np.minimum((values - low).view(np.uint64), outside).view(np.int64)]
-        return found
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
+        offset = np.minimum((values - low).view(np.uint64), outside).view(np.int64)
+        return np.asarray(table[offset], dtype=np.int64)
+    order = None if rising(keys) else np.argsort(keys, kind="stable")
+    ordered = keys if order is None else keys[order]
     place = np.minimum(np.searchsorted(ordered, values), len(keys) - 1)
-    return np.where(ordered[place] == values, order[place], -1)
+    found = place if order is None else order[place]
+    return np.where(ordered[place] == values, found, -1)
 
 
 def grouped(order: Ints, groups: Ints) -> Ints:
     """The order of some rows, sorted stably by their groups. A few passes: groups are few."""
-    codes, kinds = pd.factorize(groups[order], sort=True)
-    if len(kinds) <= 1:
+    if (groups == groups[:1]).all():
         return order
+    codes, kinds = pd.factorize(groups[order], sort=True)
     small = np.uint16 if len(kinds) <= 1 << 16 else np.int64
     return order[np.argsort(codes.astype(small), kind="stable")]
 

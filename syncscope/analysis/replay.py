@@ -27,9 +27,10 @@ CALL_NS = 10_000
 
 _MARK, _STRETCH, _WAIT = range(3)
 
-_Node: TypeAlias = list[int]
-"""Kind, index among its kind, lane; then of a mark its time, of a stretch queue, stretch that it
-is ordered behind, slack and gap, of a wait start, end, fixed_ns and after_ns."""
+_Nodes: TypeAlias = list[list[int]]
+"""Columns: kind, index among its kind, lane; then of a mark its time, of a stretch queue, stretch
+that it is ordered behind, slack and gap, of a wait start, end, fixed_ns, after_ns and the one
+stretch that it waits for, -1 for several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Program:
     @property
     def size(self) -> int:
         """How many steps of Python one replay takes."""
-        return len(self._nodes)
+        return len(self._nodes[0])
 
     def recorded(self) -> Outcome:
         """The same figures of the run as it was recorded."""
@@ -88,11 +89,11 @@ class Program:
         """
         busy, late = self._recorded_maps if length_ns is None else self._maps(length_ns)
         targets = self._targets
-        stays = [True] * len(targets) if gone is None else (~gone).tolist()
+        stays = [True] * len(self.waits.call) if gone is None else (~gone).tolist()
         shift, floor, reach = [0] * self._lanes, [NEVER] * self._lanes, NEVER
         free, done = [NEVER] * self.work.queues, [NEVER] * len(busy)
         blocked, passed = [0] * len(stays), []
-        for kind, index, lane, a, b, c, d in self._nodes:
+        for kind, index, lane, a, b, c, d, target in zip(*self._nodes, strict=True):
             if kind == _STRETCH:
                 queue, behind, slack, gap = a, b, c, d
                 begin, held = free[queue], floor[lane] - gap
@@ -108,7 +109,7 @@ class Program:
                     reach = end
             elif kind == _WAIT:
                 start, end, fixed, after = a, b, c, d
-                over = max([done[target] for target in targets[index]])
+                over = done[target] if target >= 0 else max([done[t] for t in targets[index]])
                 if stays[index]:
                     ready = start + shift[lane] + fixed
                     back = max(ready, over + after)
@@ -138,8 +139,9 @@ class Program:
         end = total[self._last]
         return (end - total[first] + spent[first]).tolist(), (late + end).tolist()
 
-    def _listed(self) -> tuple[list[_Node], list[list[int]]]:
-        """What does not change from replay to replay, as lists: Python's fastest access."""
+    def _listed(self) -> tuple[_Nodes, dict[int, list[int]]]:
+        """What does not change from replay to replay, as lists: Python's fastest access. The
+        nodes, and the stretches that each wait for several waits for."""
         work, waits, first = self.work, self.waits, self._first
 
         def stretch(activity: Ints) -> Ints:
@@ -149,17 +151,22 @@ class Program:
         gap, queue = work.gap_ns[first], work.queue_of(first)
         behind = np.where(after >= 0, stretch(after), -1)
         slack = work.after_gap_ns[first] - gap
+        targets, bounds = stretch(waits.target), waits.first
+        several = np.flatnonzero(np.diff(bounds) > 1)
+        single = targets[bounds[:-1]]
+        single[several] = -1
         table = np.concatenate(
             (
-                _rows(_MARK, self.marks, 0, self.marks, 0, 0, 0),
-                _rows(_STRETCH, work.launch_ns[first], lane, queue, behind, slack, gap),
+                _rows(_MARK, self.marks, 0, self.marks, 0, 0, 0, -1),
+                _rows(_STRETCH, work.launch_ns[first], lane, queue, behind, slack, gap, -1),
                 _rows(_WAIT, waits.start_ns, waits.lane, waits.start_ns, waits.end_ns,
-                      waits.fixed_ns, waits.after_ns),
+                      waits.fixed_ns, waits.after_ns, single),
             )
         )  # fmt: skip
         order = np.lexsort((table[:, 2], table[:, 1], table[:, 0]))
-        targets, bounds = stretch(waits.target).tolist(), waits.first.tolist()
-        return table[order, 1:].tolist(), [targets[low:high] for low, high in pairwise(bounds)]
+        return [column[order].tolist() for column in table.T[1:]], {
+            wait: targets[bounds[wait] : bounds[wait + 1]].tolist() for wait in several.tolist()
+        }
 
 
 def _rows(kind: int, time: Ints, *columns: Ints | int) -> Ints:

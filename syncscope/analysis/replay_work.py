@@ -178,16 +178,17 @@ def _latencies(queued: _Queued, group: npt.NDArray[np.int8], free: Bools) -> tup
 
     Learnt from those that are `free` of other queues.
     """
-    base = np.where(group == _INSIDE, queued.launch, queued.returned)
+    arrival = np.where(group == _INSIDE, queued.launch, queued.returned)
+    early = queued.before - arrival
     latency, gap = np.zeros(4, dtype=np.int64), np.zeros(4, dtype=np.int64)
     for number in (_QUICK, _MOVE, _INSIDE):
         mine = free & (group == number)
         idle = np.flatnonzero(mine & (queued.before < queued.launch))
-        latency[number] = _usual(queued.start[idle] - base[idle])
-        arrives = base + (max(latency[number], 0) + USUAL_NS // 4)
-        busy = np.flatnonzero(mine & (queued.before > arrives))
+        latency[number] = _usual(queued.start[idle] - arrival[idle])
+        busy = np.flatnonzero(mine & (early > max(latency[number], 0) + USUAL_NS // 4))
         gap[number] = _usual(queued.start[busy] - queued.before[busy])
-    arrival = np.where(group == _LOST, queued.start, base + latency[group])
+    arrival += latency[group]
+    np.copyto(arrival, queued.start, where=group == _LOST)
     return arrival, gap[group]
 
 

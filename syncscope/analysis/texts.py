@@ -15,6 +15,10 @@ from syncscope.analysis.intervals import Bools
 Codes: TypeAlias = npt.NDArray[np.signedinteger]
 
 
+_FEW = 8
+"""So many comparisons of small numbers cost less than to look each one up."""
+
+
 def coded(column: pd.Series) -> tuple[Codes, list[str]]:
     """A number for each row, and the text that each number stands for.
 
@@ -25,9 +29,16 @@ def coded(column: pd.Series) -> tuple[Codes, list[str]]:
 
 
 def which(column: pd.Series, wanted: Callable[[str], bool]) -> Bools:
-    """The rows whose text is wanted. One pass over the numbers of a column of categories."""
+    """The rows whose text is wanted. A pass over the numbers of a column of categories."""
     codes, texts = coded(column)
-    answers = np.array([*map(wanted, texts), False], dtype=np.bool_)
+    chosen = [code for code, text in enumerate(texts) if wanted(text)]
+    if len(chosen) <= _FEW:
+        rows = np.zeros(len(codes), dtype=np.bool_)
+        for code in chosen:
+            rows |= codes == code
+        return rows
+    answers = np.zeros(len(texts) + 1, dtype=np.bool_)  # the last one is that of a missing text
+    answers[chosen] = True
     return answers[codes]
 
 
