@@ -149,13 +149,19 @@ def first_at(values: Ints, keys: Ints) -> Ints:
     return np.where(ordered[place] == values, found, -1)
 
 
+_FEW = 32
+"""So many passes that pick a group out cost less than to sort by groups."""
+
+
 def grouped(order: Ints, groups: Ints) -> Ints:
-    """The order of some rows, sorted stably by their groups. A few passes: groups are few."""
+    """The order of some rows, sorted stably by their groups. A pass for each of a few groups."""
     if (groups == groups[:1]).all():
         return order
-    codes, kinds = pd.factorize(groups[order], sort=True)
-    small = np.uint16 if len(kinds) <= 1 << 16 else np.int64
-    return order[np.argsort(codes.astype(small), kind="stable")]
+    groups = groups[order]
+    kinds = np.sort(pd.unique(groups))
+    if len(kinds) <= _FEW:
+        return np.concatenate([order[np.flatnonzero(groups == kind)] for kind in kinds])
+    return order[np.argsort(groups, kind="stable")]
 
 
 def innermost(points: Ints, starts: Ints, ends: Ints) -> Ints:
