@@ -131,11 +131,11 @@ class GpuActivity:
             contents.add(batch)
         self.lost += contents.lost + file.lost
         shift = int(file.metadata.base_time_nanoseconds or 0) - context.origin_unix_ns
-        activity = activity_batch(contents.activity.whole(), contents, -shift)
+        activity = activity_batch(contents.take_activity(), contents, -shift)
         context.writer.rows("activity").extend(map(ActivityRow._make, _rows(activity)))
         calls = [
             RuntimeRow(context.threads.native(thread_id), *row)
-            for thread_id, *row in _rows(runtime_batch(contents.calls.whole(), contents, -shift))
+            for thread_id, *row in _rows(runtime_batch(contents.take_calls(), contents, -shift))
         ]
         context.writer.rows("runtime").extend(calls)
         self._seen += activity.num_rows + len(calls)

@@ -77,7 +77,9 @@ class Recording:
     def _load(self, name: str) -> pa.Table:
         base, schema = self.folder / "rank-0" / name, arrow_schema(name)
         if base.with_suffix(".parquet").exists():
-            return pq.read_table(base.with_suffix(".parquet"), read_dictionary=_texts(name))
+            path = base.with_suffix(".parquet")
+            with pq.ParquetFile(path, read_dictionary=_texts(name)) as file:
+                return file.read()
         if base.with_suffix(".arrows").exists():
             batches = list(read_stream_batches(base.with_suffix(".arrows")))
             return pa.Table.from_batches(batches, batches[0].schema if batches else schema)

@@ -118,14 +118,13 @@ class Table(Generic[Columns]):
         """Append rows."""
         self._parts.append(part)
 
-    def whole(self) -> Columns:
-        """All rows, as one."""
-        if not self._parts:
+    def take(self) -> Columns:
+        """All rows, as one; the table is empty then."""
+        parts, self._parts = self._parts, []
+        if not parts:
             empty: Any = [np.empty(0, np.int64)] * len(self._columns._fields)
-            self._parts = [self._columns(*empty)]
-        if len(self._parts) > 1:
-            self._parts = [joined(self._parts)]
-        return self._parts[0]
+            return self._columns(*empty)
+        return joined(parts)
 
 
 def joined(parts: Sequence[Columns]) -> Columns:

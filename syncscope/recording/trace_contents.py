@@ -208,22 +208,22 @@ class TraceContents:
         """The kinds of the calls that the codes of `call_names` mean."""
         return [runtime_kind(name) for name in self.call_names]
 
-    def activity_in_time(self) -> Activity:
-        """All activity in the order of its start."""
-        rows = self.activity.whole()
+    def take_activity(self) -> Activity:
+        """All activity in the order of its start; it is kept no longer."""
+        rows = self.activity.take()
         return picked(rows, np.argsort(rows.start_ns, kind="stable"))
 
-    def calls_in_time(self) -> Calls:
-        """All calls in the order of their start."""
-        rows = self.calls.whole()
+    def take_calls(self) -> Calls:
+        """All calls in the order of their start; they are kept no longer."""
+        rows = self.calls.take()
         return picked(rows, np.lexsort((rows.end_ns, rows.thread_id, rows.start_ns)))
 
-    def host_spans(self) -> tuple[Spans, dict[str, list[Annotation]]]:
+    def take_host_spans(self) -> tuple[Spans, dict[str, list[Annotation]]]:
         """Operators in the order of the file, and by their role the marks in time."""
         names = list(self.host_names)
         roles = [_role(name) for name in names]
         is_mark = np.array(roles, bool)
-        tables = (self.operators.whole(), self.annotations.whole())
+        tables = (self.operators.take(), self.annotations.take())
         marked = joined([picked(rows, is_mark[rows.name]) for rows in tables])
         marks: dict[str, list[Annotation]] = {role: [] for role in _MARK.groupindex}
         for thread_id, start_ns, end_ns, name in zip(*map(np.ndarray.tolist, marked), strict=True):

@@ -52,7 +52,7 @@ from syncscope.recording.trace_batches import activity_batch, runtime_batch
 from syncscope.recording.trace_columns import picked
 from syncscope.recording.trace_contents import Activity, Annotation, Calls, Spans, TraceContents
 from syncscope.recording.trace_events import TraceFile, TraceMetadata
-from syncscope.recording.trace_waits import TraceWaits
+from syncscope.recording.trace_waits import TraceWaits, Waits
 from syncscope.recording.writer import RecordingWriter
 from syncscope.version import __version__
 
@@ -89,17 +89,28 @@ class _Found(NamedTuple):
     kept: TraceContents
     activity: Activity
     calls: Calls
-    operators: Spans
     marks: dict[str, list[Annotation]]
-    waits: TraceWaits
+    waits: Waits
+    threads: list[int]
+    """Those that called the runtime or ran operators or functions."""
+    rows: dict[str, int]
+    """How many events came of collectors."""
 
     @classmethod
     def of(cls, kept: TraceContents) -> _Found:
-        activity, calls = kept.activity_in_time(), kept.calls_in_time()
-        operators, marks = kept.host_spans()
-        waits = TraceWaits(kept, calls, activity, operators)
-        waits.find()
-        return cls(kept, activity, calls, operators, marks, waits)
+        activity, calls = kept.take_activity(), kept.take_calls()
+        operators, marks = kept.take_host_spans()
+        functions = kept.functions.take()
+        waits = TraceWaits(kept, activity, calls, operators, functions).find()
+        of_collectors: dict[str, Calls | Spans] = {
+            "runtime": calls,
+            "operators": operators,
+            "stacks": functions,
+        }
+        threads = [np.unique(rows.thread_id) for rows in of_collectors.values()]
+        ids = np.unique(np.concatenate(threads)).tolist()
+        counts = {name: len(rows.thread_id) for name, rows in of_collectors.items()}
+        return cls(kept, activity, calls, marks, waits, ids, counts)
 
 
 def _check_target(folder: Path) -> None:
@@ -157,15 +168,15 @@ def _small_tables(found: _Found) -> dict[str, Iterable[Row]]:
     waits, origin = found.waits, found.kept.origin_ns
     return {
         "steps": _steps(found),
-        "frames": waits.stacks.frames,
-        "stacks": waits.stacks.stacks,
+        "frames": waits.frames,
+        "stacks": waits.stacks,
         "blocking": (
             row._replace(start_ns=row.start_ns - origin, end_ns=row.end_ns - origin)
-            for row in sorted(waits.blocking.values(), key=lambda row: row.start_ns)
+            for row in waits.blocking
         ),
         "transfers": (
             row._replace(start_ns=row.start_ns - origin, end_ns=row.end_ns - origin)
-            for row in sorted(waits.transfers, key=lambda row: row.start_ns)
+            for row in waits.transfers
         ),
         "host": (
             HostRow(thread_id, start - origin, end - origin, "dataloader", name, -1)
@@ -206,7 +217,7 @@ def _manifest(trace: Path, metadata: TraceMetadata, found: _Found) -> Manifest:
     window = _window(found)
     identity = f"{metadata.trace_id} {kept.events} {kept.origin_ns} {window}"
     notes = [f"imported from {trace.name}"]
-    if found.waits.stacks.frames:
+    if found.waits.frames:
         notes.append("lines are those where functions start: PyTorch's traces have no others")
     return Manifest(
         run_id=hashlib.sha256(identity.encode("utf-8", "replace")).hexdigest()[:16],
@@ -220,20 +231,13 @@ def _manifest(trace: Path, metadata: TraceMetadata, found: _Found) -> Manifest:
         collectors=_collectors(metadata, found),
         threads=tuple(
             Thread(thread_id, kept.thread_names.get(thread_id, f"thread {thread_id}"))
-            for thread_id in _threads(found)
+            for thread_id in found.threads
         ),
         rank=ranks.get("rank", 0),
         world_size=ranks.get("world_size", 1),
         state="complete",
         notes=tuple(notes),
     )
-
-
-def _threads(found: _Found) -> list[int]:
-    """Threads that called the runtime or ran operators or functions."""
-    spans = (found.calls, found.operators, found.kept.functions.whole())
-    ids: list[int] = np.unique(np.concatenate([each.thread_id for each in spans])).tolist()
-    return ids
 
 
 def _collectors(metadata: TraceMetadata, found: _Found) -> tuple[CollectorStatus, ...]:
@@ -247,14 +251,14 @@ def _collectors(metadata: TraceMetadata, found: _Found) -> tuple[CollectorStatus
     )
     return (
         CollectorStatus("activity", "on", lost=found.kept.lost),
-        status("runtime", found.calls.name.size, "the trace holds no CUDA or HIP calls"),
+        status("runtime", found.rows["runtime"], "the trace holds no CUDA or HIP calls"),
         status("waits", found.waits.known, "the trace holds no synchronize calls"),
         status(
             "operators",
-            found.operators.name.size,
+            found.rows["operators"],
             "the trace was recorded without ProfilerActivity.CPU",
         ),
-        status("stacks", len(found.kept.functions), no_stacks),
+        status("stacks", found.rows["stacks"], no_stacks),
         status(
             "steps",
             found.marks["profiler"] or found.marks["optimizer"],

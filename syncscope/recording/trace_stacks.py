@@ -36,10 +36,10 @@ class TraceStacks:
         self.frames: list[FrameRow] = []
         self.stacks: list[StackRow] = []
         self._names = names
-        self._threads = {
-            int(thread_id): picked(functions, functions.thread_id == thread_id)
-            for thread_id in np.unique(functions.thread_id)
-        }
+        self._threads = {}
+        for thread_id in np.unique(functions.thread_id).tolist():
+            own = picked(functions, functions.thread_id == thread_id)
+            self._threads[thread_id] = own.name, Nesting(own.start_ns, own.end_ns)
         self._frame_ids: dict[int, int] = {}
         self._stack_ids: dict[tuple[int, ...], int] = {}
 
@@ -59,10 +59,10 @@ class TraceStacks:
         return found
 
     def _running(self, thread_id: int, times_ns: Ints) -> list[list[int]]:
-        functions = self._threads[thread_id]
+        names, nesting = self._threads[thread_id]
         found: list[list[int]] = [[] for _ in times_ns]
-        for moments, spans in Nesting(functions.start_ns, functions.end_ns).around(times_ns):
-            for moment, code in zip(moments.tolist(), functions.name[spans].tolist(), strict=True):
+        for moments, spans in nesting.around(times_ns):
+            for moment, code in zip(moments.tolist(), names[spans].tolist(), strict=True):
                 found[moment].append(code)
         return found
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from syncscope.recording.cuda_names import blocks_host, drains_device
-from syncscope.recording.tables import BlockingRow, TransferRow
+from syncscope.recording.tables import BlockingRow, FrameRow, StackRow, TransferRow
 from syncscope.recording.trace_columns import Bools, Ints, picked
 from syncscope.recording.trace_contents import Activity, Calls, Spans, TraceContents
 from syncscope.recording.trace_spans import Nesting
@@ -36,6 +36,17 @@ class _Call(NamedTuple):
     functions: list[int]
 
 
+class Waits(NamedTuple):
+    """Rows of tables, those with times in time; times in ns since the trace's epoch."""
+
+    blocking: list[BlockingRow]
+    transfers: list[TransferRow]
+    frames: list[FrameRow]
+    stacks: list[StackRow]
+    known: bool
+    """Whether the trace has waits at all: samples leave them out."""
+
+
 class TraceWaits:
     """Blocking and transfer rows, made from calls, copies, operators and functions.
 
@@ -44,13 +55,17 @@ class TraceWaits:
     """
 
     def __init__(
-        self, trace: TraceContents, calls: Calls, activity: Activity, operators: Spans
+        self,
+        trace: TraceContents,
+        activity: Activity,
+        calls: Calls,
+        operators: Spans,
+        functions: Spans,
     ) -> None:
-        self.stacks = TraceStacks(trace.functions.whole(), list(trace.function_names))
-        self.blocking: dict[tuple[int, int, str], BlockingRow] = {}
-        self.transfers: list[TransferRow] = []
-        self.known = "sync" in trace.call_kinds
-        """Whether the trace has waits at all: samples leave them out."""
+        self._stacks = TraceStacks(functions, list(trace.function_names))
+        self._blocking: dict[tuple[int, int, str], BlockingRow] = {}
+        self._transfers: list[TransferRow] = []
+        self._known = "sync" in trace.call_kinds
         self._calls = picked(calls, np.argsort(calls.thread_id, kind="stable"))
         self._call_names = list(trace.call_names)
         self._call_kinds = trace.call_kinds
@@ -59,8 +74,8 @@ class TraceWaits:
         self._operators = operators
         self._operator_names = list(trace.host_names)
 
-    def find(self) -> None:
-        """Fill `blocking` and `transfers`, in the order of threads and of time."""
+    def find(self) -> Waits:
+        """All waits and copies."""
         crossing = _flags(texts.direction in ("h2d", "d2h") for texts in self._texts)
         copies = np.flatnonzero(crossing[self._activity.name])
         copy = self._last_copies(copies)
@@ -71,7 +86,14 @@ class TraceWaits:
                 self._add_wait(call)
         ids = self._activity.correlation_id
         orphans = copies[~np.isin(ids[copies], ids[copy[copy >= 0]])]
-        self.transfers += map(self._orphan, orphans.tolist())
+        self._transfers += map(self._orphan, orphans.tolist())
+        return Waits(
+            sorted(self._blocking.values(), key=lambda row: row.start_ns),
+            sorted(self._transfers, key=lambda row: row.start_ns),
+            self._stacks.frames,
+            self._stacks.stacks,
+            self._known,
+        )
 
     def _last_copies(self, copies: Ints) -> Ints:
         """For each call the last copy with its correlation id; -1 where there is none."""
@@ -97,7 +119,7 @@ class TraceWaits:
             own = asked[threads == thread_id]
             times = self._calls.start_ns[own]
             operator[own] = self._operators_around(thread_id, times)
-            functions += self.stacks.at(thread_id, times)
+            functions += self._stacks.at(thread_id, times)
         ends = self._wait_ends(copy, operator)
         columns = [*self._calls[:4], self._calls.size_bytes, operator, copy, ends, waits]
         lists = [column[asked].tolist() for column in columns]
@@ -146,12 +168,12 @@ class TraceWaits:
             end_ns = int(self._operators.end_ns[call.operator])
         kind = "allocator" if allocates else "sync"
         key = (call.thread_id, start_ns, kind)
-        if key not in self.blocking:
-            self.blocking[key] = BlockingRow(
+        if key not in self._blocking:
+            self._blocking[key] = BlockingRow(
                 call.thread_id,
                 start_ns,
                 end_ns,
-                self.stacks.id_of(call.functions),
+                self._stacks.id_of(call.functions),
                 "import",
                 self._op(call),
                 kind,
@@ -163,17 +185,17 @@ class TraceWaits:
         texts = self._texts[self._activity.name[call.copy]]
         waited = call.wait_end_ns >= 0
         size_bytes = int(self._activity.size_bytes[call.copy])
-        self.transfers.append(
+        self._transfers.append(
             TransferRow(
                 call.thread_id,
                 call.start_ns,
                 call.wait_end_ns if waited else call.end_ns,
-                self.stacks.id_of(call.functions),
+                self._stacks.id_of(call.functions),
                 self._op(call),
                 texts.direction,
                 size_bytes if size_bytes >= 0 else call.size_bytes,
                 texts.memory,
-                not waited and self.known and not blocks_host(self._call_names[call.name]),
+                not waited and self._known and not blocks_host(self._call_names[call.name]),
                 int(self._activity.device[call.copy]),
                 -1,
                 "",
