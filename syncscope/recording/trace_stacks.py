@@ -12,7 +12,7 @@ from syncscope.callsite import MAX_DEPTH, owner_of
 from syncscope.recording.tables import FrameRow, StackRow
 from syncscope.recording.trace_columns import Ints, picked
 from syncscope.recording.trace_contents import Spans
-from syncscope.recording.trace_spans import Nesting
+from syncscope.recording.trace_spans import spans_around
 
 _FUNCTION = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.*)", re.DOTALL)
 _INSTALLED = re.compile(r".*/(?:site|dist)-packages/")
@@ -36,10 +36,10 @@ class TraceStacks:
         self.frames: list[FrameRow] = []
         self.stacks: list[StackRow] = []
         self._names = names
-        self._threads = {}
-        for thread_id in np.unique(functions.thread_id).tolist():
-            own = picked(functions, functions.thread_id == thread_id)
-            self._threads[thread_id] = own.name, Nesting(own.start_ns, own.end_ns)
+        self._threads = {
+            thread_id: picked(functions, functions.thread_id == thread_id)
+            for thread_id in np.unique(functions.thread_id).tolist()
+        }
         self._frame_ids: dict[int, int] = {}
         self._stack_ids: dict[tuple[int, ...], int] = {}
 
@@ -59,10 +59,10 @@ class TraceStacks:
         return found
 
     def _running(self, thread_id: int, times_ns: Ints) -> list[list[int]]:
-        names, nesting = self._threads[thread_id]
+        own = self._threads[thread_id]
         found: list[list[int]] = [[] for _ in times_ns]
-        for moments, spans in nesting.around(times_ns):
-            for moment, code in zip(moments.tolist(), names[spans].tolist(), strict=True):
+        for moments, spans in spans_around(own.start_ns, own.end_ns, times_ns):
+            for moment, code in zip(moments.tolist(), own.name[spans].tolist(), strict=True):
                 found[moment].append(code)
         return found
 

@@ -12,7 +12,7 @@ from syncscope.recording.cuda_names import blocks_host, drains_device
 from syncscope.recording.tables import BlockingRow, FrameRow, StackRow, TransferRow
 from syncscope.recording.trace_columns import Bools, Ints, picked
 from syncscope.recording.trace_contents import Activity, Calls, Spans, TraceContents
-from syncscope.recording.trace_spans import Nesting
+from syncscope.recording.trace_spans import spans_around
 from syncscope.recording.trace_stacks import TraceStacks
 
 _OPERATOR = re.compile(r"(?!autograd::|torch::autograd::)[A-Za-z_]\w*::\w")
@@ -137,8 +137,8 @@ class TraceWaits:
         named = _flags(bool(_OPERATOR.match(name)) for name in self._operator_names)
         own = np.flatnonzero(self._operators.thread_id == thread_id)
         found = np.full(len(times_ns), -1)
-        nesting = Nesting(self._operators.start_ns[own], self._operators.end_ns[own])
-        for moments, spans in nesting.around(times_ns):
+        start_ns, end_ns = self._operators.start_ns[own], self._operators.end_ns[own]
+        for moments, spans in spans_around(start_ns, end_ns, times_ns):
             better = (found[moments] < 0) | named[self._operators.name[own[spans]]]
             found[moments[better]] = own[spans[better]]
         return found

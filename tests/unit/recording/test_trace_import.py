@@ -20,7 +20,7 @@ from syncscope.errors import RecordingError, SyncscopeError, UsageError
 from syncscope.recording import trace_events
 from syncscope.recording.reader import Recording
 from syncscope.recording.trace_import import import_trace
-from syncscope.recording.trace_spans import Nesting
+from syncscope.recording.trace_spans import spans_around
 from syncscope.recording.writer import RecordingWriter
 
 TRACES = Path(__file__).parents[2] / "data" / "traces"
@@ -497,7 +497,8 @@ def test_spans_around_moments_are_those_that_contain_them(
 ) -> None:
     spans = np.array(intervals, np.int64).reshape(-1, 2)
     found: list[list[tuple[int, int]]] = [[] for _ in moments]
-    for which, around in Nesting(spans[:, 0], spans[:, 1]).around(np.array(moments, np.int64)):
+    times = np.array(moments, np.int64)
+    for which, around in spans_around(spans[:, 0], spans[:, 1], times):
         for moment, span in zip(which, around, strict=True):
             found[moment].append(intervals[span])
     for moment, contain in zip(moments, found, strict=True):
