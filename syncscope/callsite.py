@@ -147,10 +147,7 @@ def expression_at(filename: str, position: Position) -> str:
 
 
 def key_of(frame: FrameType | None) -> tuple[int, ...]:
-    """Code objects (by id) and offsets of a frame and its callers, innermost first.
-
-    Ends at the command line or the notebook that runs the program.
-    """
+    """`Stack.key` of the stack at a frame, for hot paths."""
     key: list[int] = []
     add = key.append
     for _ in _DEPTHS:
@@ -165,13 +162,17 @@ def key_of(frame: FrameType | None) -> tuple[int, ...]:
     return tuple(key)
 
 
-class _Stack(NamedTuple):
-    """A stack that was seen before."""
+class Stack(NamedTuple):
+    """Code objects and instruction offsets of a frame and its callers, innermost first."""
 
-    number: int
     calls: tuple[tuple[CodeType, int], ...]
     cut: bool
     """Whether further callers do not count."""
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        """Equal for equal stacks. Code objects stand there by id: to hash them is slow."""
+        return tuple(number for code, offset in self.calls for number in (id(code), offset))
 
     def is_at(self, frame: FrameType | None) -> bool:
         """Whether a frame has this stack. Its identity would not tell: Python reuses frames."""
@@ -180,6 +181,18 @@ class _Stack(NamedTuple):
                 return False
             frame = frame.f_back
         return frame is None or self.cut
+
+
+def stack_at(frame: FrameType | None) -> Stack:
+    """The stack at a frame. It ends at the command line or the notebook that runs the program."""
+    calls: list[tuple[CodeType, int]] = []
+    while frame is not None:
+        code = frame.f_code
+        calls.append((code, frame.f_lasti))
+        if code.co_filename in _RUNNERS or len(calls) == MAX_DEPTH:
+            return Stack(tuple(calls), cut=True)
+        frame = frame.f_back
+    return Stack(tuple(calls), cut=False)
 
 
 class StackTable:
@@ -192,9 +205,9 @@ class StackTable:
         self.files: dict[str, str] = {}
         """Display name -> real path of every file that a resolved frame names."""
         self._working_folder = working_folder or os.getcwd()
-        self._stacks: dict[tuple[int, ...], _Stack] = {}
-        self._last: dict[int, _Stack] = {}
-        self._codes: dict[int, CodeType] = {}
+        self._ids: dict[tuple[int, ...], int] = {}
+        self._stacks: list[Stack] = []
+        self._last: dict[int, tuple[Stack, int]] = {}
         self._frames: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
         self._resolved = 0
@@ -210,43 +223,27 @@ class StackTable:
         """
         place = 0 if frame is None else id(frame.f_code) + frame.f_lasti
         last = self._last.get(place)
-        if last is not None and last.is_at(frame):
-            return last.number
-        key = key_of(frame)
-        known = self._stacks.get(key)
-        if known is None:
-            self.hold(frame, key)
-            known = self._add(key)
-        self._last[place] = known
-        return known.number
+        if last is not None and last[0].is_at(frame):
+            return last[1]
+        number = self._ids.get(key_of(frame))
+        if number is None:
+            number = self.intern(stack_at(frame))
+        self._last[place] = self._stacks[number], number
+        return number
 
-    def hold(self, frame: FrameType | None, key: tuple[int, ...]) -> bool:
-        """Keep the code objects of a stack, so that no others can get their ids.
-
-        False where the frame's thread has gone on since `key_of` gave this key.
-        """
-        for _ in _DEPTHS:
-            if frame is None:
-                break
-            self._codes.setdefault(id(frame.f_code), frame.f_code)
-            frame = frame.f_back
-        return all(identity in self._codes for identity in key[::2])
-
-    def intern(self, key: tuple[int, ...]) -> int:
-        """Id of a stack that `key_of` gave and that is held."""
-        return self._add(key).number
-
-    def _add(self, key: tuple[int, ...]) -> _Stack:
-        codes = (self._codes[identity] for identity in key[::2])
-        calls = tuple(zip(codes, key[1::2], strict=True))
-        cut = len(calls) == MAX_DEPTH or (bool(calls) and calls[-1][0].co_filename in _RUNNERS)
+    def intern(self, stack: Stack) -> int:
+        """Id of a stack."""
+        key = stack.key
         with self._lock:
-            return self._stacks.setdefault(key, _Stack(len(self._stacks), calls, cut))
+            if key not in self._ids:
+                self._stacks.append(stack)  # before its id is known: `id_of` takes no lock
+                self._ids[key] = len(self._stacks) - 1
+            return self._ids[key]
 
     def resolve(self) -> Iterator[FrameRow | StackRow]:
         """Rows of the stacks captured since the last call, frames before their stacks."""
         with self._lock:
-            stacks = list(self._stacks.values())[self._resolved :]
+            stacks = self._stacks[self._resolved :]
         for stack in stacks:
             frame_ids = []
             for code, offset in stack.calls:

@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from types import FrameType
 
-from syncscope.callsite import key_of
+from syncscope.callsite import Stack, key_of, stack_at
 from syncscope.context import CaptureContext
 from syncscope.recording.tables import BlockingRow, RuntimeRow
 
@@ -37,7 +37,9 @@ class Sampler:
         self._context = context
         self._rows = context.writer.rows("blocking")
         self._threads: dict[int, _Samples] = {}
-        self._keys: dict[tuple[int, ...], int] = {}
+        self._stacks: list[Stack] = []
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._last: dict[int, tuple[Stack, int]] = {}
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -54,21 +56,20 @@ class Sampler:
         self._stopped.set()
         self._thread.join()
         self._thread = None
-        keys = list(self._keys)
         for call in calls:
             if call.kind not in _MAY_WAIT or call.thread_id not in self._threads:
                 continue
             number = self._threads[call.thread_id].within(call.start_ns, call.end_ns)
             if number >= 0:
-                stack_id = self._context.stacks.intern(keys[number])
+                stack_id = self._context.stacks.intern(self._stacks[number])
                 self._rows.append(
                     BlockingRow(
                         call.thread_id, call.start_ns, call.end_ns, stack_id,
                         "sampled", "", _kind(call), False, "",
                     )
                 )  # fmt: skip
-        self._threads.clear()
-        self._keys.clear()
+        for seen in (self._threads, self._stacks, self._numbers, self._last):
+            seen.clear()
 
     def _loop(self) -> None:
         own = {t.ident for t in threading.enumerate() if t.name.startswith("syncscope-")}
@@ -80,19 +81,22 @@ class Sampler:
         before_ns = context.now()
         frames = sys._current_frames()
         now_ns = context.now()
-        found = [(i, self._number(frame)) for i, frame in frames.items() if i not in own]
+        found = [(i, self._number(i, frame)) for i, frame in frames.items() if i not in own]
         if now_ns - before_ns <= CLOCK_TOLERANCE_NS and context.now() - now_ns <= UNDISTURBED_NS:
             for ident, number in found:
                 self._samples(context.threads.of(ident)).add(now_ns, number)
 
-    def _number(self, frame: FrameType) -> int:
-        """Number of a stack; -1 if its thread went on while it was looked at."""
-        key = key_of(frame)
-        number = self._keys.get(key)
+    def _number(self, ident: int, frame: FrameType) -> int:
+        last = self._last.get(ident)
+        if last is not None and last[0].is_at(frame):
+            return last[1]
+        number = self._numbers.get(key_of(frame))
         if number is None:
-            if not self._context.stacks.hold(frame, key):
-                return -1
-            number = self._keys[key] = len(self._keys)
+            stack = stack_at(frame)  # not always of that key: the thread may have gone on
+            number = self._numbers.setdefault(stack.key, len(self._stacks))
+            if number == len(self._stacks):
+                self._stacks.append(stack)
+        self._last[ident] = self._stacks[number], number
         return number
 
     def _samples(self, thread_id: int) -> _Samples:

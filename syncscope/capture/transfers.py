@@ -58,7 +58,7 @@ class Transfers:
         def move(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             start = now()
             result = original(self, *args, **kwargs)
-            if result is not self and result.device.type != self.device.type:
+            if result is not self and result.is_cuda != self.is_cuda:
                 add(name, start, self, result, _non_blocking(name, args, kwargs))
             return result
 
@@ -89,7 +89,7 @@ class Transfers:
                 touch(self, "Tensor.copy_", writes=True)
             start = now()
             result = original(self, *args, **kwargs)
-            if isinstance(source, torch.Tensor) and source.device.type != self.device.type:
+            if isinstance(source, torch.Tensor) and source.is_cuda != self.is_cuda:
                 add(name, start, source, self, _non_blocking(name, args, kwargs))
             return result
 
