@@ -16,12 +16,15 @@ def import_trace(
     ] = None,
 ) -> None:
     """Turn a trace of torch.profiler into a recording, and show it."""
+    import pyarrow as pa
+
     from syncscope.api import load
     from syncscope.cli.output import print_summary
     from syncscope.cli.progress import progress
     from syncscope.recording.folders import next_folder
     from syncscope.recording.trace_import import import_trace as import_into
 
+    pa.set_memory_pool(pa.system_memory_pool())  # the default one keeps 20 MB more
     stem = re.sub(r"[^\w.-]", "_", trace.name.removesuffix(".gz").removesuffix(".json"))
     folder = output or next_folder(stem)
     with progress("reading the trace") as done:
