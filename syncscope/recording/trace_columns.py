@@ -46,8 +46,10 @@ def intervals_ns(
 
 def _nanoseconds(numbers: Sequence[msgspec.Raw]) -> Ints:
     """Decimal numbers times 1000. Raises ValueError if that is not exact, or no int64."""
-    text = b"\n".join(numbers).replace(b'"', b"").decode()
-    decimals = pc.split_pattern(pa.array([text]), "\n").values.cast(_MICROSECONDS)
+    lines = b"\n".join(numbers).replace(b'"', b"")
+    limits = np.array([0, len(lines)], np.int32)
+    text = pa.StringArray.from_buffers(1, pa.py_buffer(limits), pa.py_buffer(lines))
+    decimals = pc.split_pattern(text, "\n").values.cast(_MICROSECONDS)
     # an Arrow decimal is the integer itself, in two words; the low one comes first
     words = np.frombuffer(decimals.buffers()[1], np.int64).reshape(-1, 2)[: len(decimals)]
     if len(words) != len(numbers) or words[:, 1].any():

@@ -21,7 +21,7 @@ What becomes what:
 
 The window is the span of the ProfilerStep marks if GPU activity lies in it, else it reaches
 from the first to the last event of GPU activity and runtime calls. Time 0 is the start of
-the earliest event. Memory: about 0.5 KB an event that becomes a row.
+the earliest event of those above. Costs about 1.6 us and 130 bytes of memory an event.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from syncscope.recording.manifest import (
     Window,
 )
 from syncscope.recording.tables import HostRow, Row, StepMark
-from syncscope.recording.trace_batches import activity_batch, runtime_batch
+from syncscope.recording.trace_batches import activity_columns, as_batch, runtime_columns
 from syncscope.recording.trace_columns import picked
 from syncscope.recording.trace_contents import Activity, Annotation, Calls, Spans, TraceContents
 from syncscope.recording.trace_events import TraceFile, TraceMetadata
@@ -154,13 +154,12 @@ def _remove(folder: Path, *, keep: bool) -> None:
 
 def _large_tables(found: _Found) -> Iterator[dict[str, pa.RecordBatch]]:
     """Batches of the tables of calls and activity."""
-    kept = found.kept
+    kept, origin_ns = found.kept, found.kept.origin_ns
     for start in range(0, max(len(found.activity.name), len(found.calls.name)), _SLICE_ROWS):
         some = slice(start, start + _SLICE_ROWS)
-        yield {
-            "runtime": runtime_batch(picked(found.calls, some), kept, kept.origin_ns),
-            "activity": activity_batch(picked(found.activity, some), kept, kept.origin_ns),
-        }
+        calls = runtime_columns(picked(found.calls, some), kept, origin_ns)
+        activity = activity_columns(picked(found.activity, some), kept, origin_ns)
+        yield {"runtime": as_batch("runtime", calls), "activity": as_batch("activity", activity)}
 
 
 def _small_tables(found: _Found) -> dict[str, Iterable[Row]]:
