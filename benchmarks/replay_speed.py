@@ -25,7 +25,8 @@ MANIFEST = Manifest(
 
 
 def tables(count: int, every: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Activity and runtime calls; every `every`-th activity is a readback with its wait."""
+    """Activity and runtime calls; every `every`-th activity is a readback with its wait. Texts
+    are categories, as those of a recording are."""
     length = np.random.default_rng(0).integers(2_000, 12_000, count)
     number = np.arange(count)
     reads = number % every == every - 1
@@ -53,7 +54,11 @@ def tables(count: int, every: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         start_ns=start[reads] + 3_500, end_ns=np.maximum(start[reads] + 4_000, end[reads] + 1_000),
         name="cudaStreamSynchronize", kind="sync", correlation_id=count + number[reads] + 1,
     )  # fmt: skip
-    return activity, pd.concat([launches, waits], ignore_index=True).sort_values("start_ns")
+    runtime = pd.concat([launches, waits], ignore_index=True).sort_values("start_ns")
+    return (
+        activity.astype(dict.fromkeys(("direction", "memory"), "category")),
+        runtime.astype(dict.fromkeys(("name", "kind"), "category")),
+    )
 
 
 def main() -> None:

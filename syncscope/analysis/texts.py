@@ -24,7 +24,7 @@ def coded(column: pd.Series) -> tuple[Codes, list[str]]:
 
     Costs nothing where the column is one of categories, as those of large tables are.
     """
-    texts = pd.Categorical(column)
+    texts = column.astype("category").array
     return texts.codes, [str(text) for text in texts.categories]
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from syncscope.analysis.idle import _Lane
+from syncscope.analysis.intervals import union
 from syncscope.analysis.pipeline import analyze
 from syncscope.records import CAUSES_OF_IDLE
 
@@ -149,6 +151,31 @@ def test_devices_have_gaps_of_their_own(builder: Any) -> None:
     first, second = analyze(builder.build()).summary.gpu
     assert (first.device, first.busy_ns, second.device, second.busy_ns) == (0, 885 * US, 1, 70 * US)
     assert second.idle_ns == 930 * US
+
+
+def test_of_two_kernels_that_end_a_gap_the_one_whose_launch_is_known_tells_why(
+    builder: Any,
+) -> None:
+    between_kernels(builder)
+    builder.kernel(0, 1000 * US, 1100 * US, launched=False)
+    builder.rows["activity"].reverse()
+    assert causes(builder) == [(200, 1000, "launch")]
+
+
+gap_bounds = st.lists(st.tuples(st.integers(0, 60), st.integers(-20, 20)), max_size=12)
+
+
+@given(gap_bounds, st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), max_size=5))
+def test_gaps_that_a_segment_touches_are_found_however_they_lie(
+    gaps: list[tuple[int, int]], segments: list[tuple[int, int]]
+) -> None:
+    low, high = np.array([(at, at + length) for at, length in gaps], np.int64).reshape(-1, 2).T * US
+    starts, ends = union(
+        *(np.array([(at, at + n) for at, n in segments], np.int64).reshape(-1, 2).T * US)
+    )
+    none = np.full(len(starts), -1)
+    first, last = (lane := _Lane(starts, ends, none, none, none)).near(low, high)
+    assert lane.touched(low, high).tolist() == np.flatnonzero(first < last).tolist()
 
 
 moment = st.integers(0, 400)

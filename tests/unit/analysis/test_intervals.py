@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncscope.analysis.intervals import clip, covered, first_at, flatten, innermost, rest, union
+from syncscope.analysis.intervals import (
+    clip,
+    covered,
+    expand,
+    first_at,
+    flatten,
+    grouped,
+    innermost,
+    rest,
+    total,
+    union,
+)
 
 SPAN = 40
 interval = st.tuples(st.integers(0, SPAN), st.integers(0, 12)).map(lambda p: (p[0], p[0] + p[1]))
@@ -38,6 +50,7 @@ def test_a_union_covers_the_same_moments_with_intervals_that_do_not_touch(
     assert moments(merged) == moments(pairs)
     assert all(a[1] < b[0] for a, b in pairwise(merged))
     assert all(start < end for start, end in merged)
+    assert total(*arrays(pairs)) == len(moments(pairs))
 
 
 @given(intervals, intervals)
@@ -127,7 +140,34 @@ def test_flattening_shows_at_each_moment_the_interval_on_top(
         assert (ranked[index][1], ranked[index][0][0]) == max(around)
 
 
-@given(st.lists(st.integers(0, 6), max_size=12), st.lists(st.integers(-1, 7), max_size=8))
-def test_the_first_key_that_equals_a_value_is_found(keys: list[int], values: list[int]) -> None:
-    found = first_at(np.array(values, dtype=np.int64), np.array(keys, dtype=np.int64))
-    assert found.tolist() == [keys.index(v) if v in keys else -1 for v in values]
+@given(
+    st.lists(st.integers(-2, 6), max_size=12),
+    st.lists(st.integers(-4, 8), max_size=8),
+    st.sampled_from([1, 1_000, 1 << 59]),
+)
+def test_the_first_key_that_equals_a_value_is_found(
+    keys: list[int], values: list[int], apart: int
+) -> None:
+    many, asked = (np.array(numbers, dtype=np.int64) * apart for numbers in (keys, values))
+    expected = [keys.index(v) if v in keys else -1 for v in values]
+    assert first_at(asked, many).tolist() == expected
+
+
+def test_values_far_from_keys_that_lie_close_together_are_not_found() -> None:
+    far = np.array([1 << 62, -(1 << 62), np.iinfo(np.int64).min, np.iinfo(np.int64).max, 7])
+    assert first_at(far, np.array([7, 8, 9])).tolist() == [-1, -1, -1, -1, 0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=8))
+def test_expanding_lists_each_number_of_each_range(ranges: list[tuple[int, int]]) -> None:
+    found = expand(*arrays(ranges))
+    pairs = [(row, number) for row, bounds in enumerate(ranges) for number in range(*bounds)]
+    assert pairs_of(found) == pairs
+
+
+@given(st.lists(st.integers(-3, 50), max_size=80), st.randoms(use_true_random=False))
+def test_grouping_keeps_the_order_within_each_group(groups: list[int], random: Random) -> None:
+    order = list(range(len(groups)))
+    random.shuffle(order)
+    found = grouped(np.array(order, dtype=np.int64), np.array(groups, dtype=np.int64))
+    assert found.tolist() == sorted(order, key=lambda row: groups[row])
