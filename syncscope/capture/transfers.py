@@ -112,20 +112,19 @@ class Transfers:
         name: str,
         start_ns: int,
         source: torch.Tensor,
-        target: torch.Tensor | None,
+        target: torch.Tensor,
         non_blocking: bool,
     ) -> None:
-        kinds = {source.device.type, "cpu" if target is None else target.device.type}
-        if kinds != {"cuda", "cpu"}:
+        upload = target.is_cuda
+        host, remote = (source, target) if upload else (target, source)
+        if host.device.type != "cpu":
             return
         context = self._context
-        upload = source.device.type == "cpu"
         end_ns = context.now()
-        host = source if upload else target
         memory = _memory(host)
         if not non_blocking or (memory == "pageable" and not upload):
             context.waits += 1
-        elif memory == "pinned" and target is not None:
+        elif memory == "pinned":
             self._flights.depart(source, target)
         self._rows.append(
             TransferRow(
@@ -138,7 +137,7 @@ class Transfers:
                 _size_bytes(source),
                 memory,
                 non_blocking,
-                (target if upload and target is not None else source).get_device(),
+                remote.get_device(),
                 -1,
                 "",
             )
@@ -161,9 +160,7 @@ def _size_bytes(tensor: torch.Tensor) -> int:
         return -1
 
 
-def _memory(host: torch.Tensor | None) -> str:
-    if host is None:
-        return "pageable"
+def _memory(host: torch.Tensor) -> str:
     try:
         return "pinned" if host.is_pinned() else "pageable"
     except (RuntimeError, NotImplementedError):

@@ -1,13 +1,14 @@
 """Keep torch.compile away from the collectors' own functions.
 
 Where a graph breaks, what runs next is compiled on its own: also a collector's wrapper, with
-guards on its lists that fail as soon as these grow.
+guards on its lists that fail as soon as these grow, and what that calls.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from inspect import CO_NESTED
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -17,17 +18,18 @@ from torch._C._dynamo import eval_frame
 def leave_uncompiled(package: str) -> None:
     """Have dynamo run all functions of the loaded modules of a package as they are.
 
-    Costs some milliseconds. What they call is not affected. Does nothing where this torch
-    offers no way to say so.
+    Also what these call, of Python's library for example; but not what a nested function calls,
+    for such a one wraps a function of the program's. Torch 2.6 itself leaves Python's library
+    alone. Costs some milliseconds; does less where this torch offers no way to say so.
     """
     skip = _skipper()
-    if skip is None:
-        return
     seen: set[CodeType] = set()
     for name, module in list(sys.modules.items()):
-        if isinstance(module, ModuleType) and name.split(".")[0] == package:
-            for code in _codes(module, name, seen):
-                skip(code)
+        if name.split(".")[0] == package and getattr(module, "__file__", None):
+            for function in _functions(module, module):
+                vars(function)["_torchdynamo_disable"] = True  # as torch.compiler.disable does
+                for code in _nested(function.__code__, seen):
+                    skip(code)
 
 
 def _skipper() -> Any:
@@ -37,21 +39,27 @@ def _skipper() -> Any:
         return old
     names = ("set_code_exec_strategy", "_FrameExecStrategy", "_FrameAction")
     if not all(hasattr(eval_frame, name) for name in names):
-        return None
+        return _nothing
     put, strategy, action = (getattr(eval_frame, name) for name in names)
-    once = strategy(action.SKIP, action.DEFAULT)
-    return lambda code: put(code, once)
+    alone, with_callees = strategy(action.SKIP, action.DEFAULT), strategy(action.SKIP, action.SKIP)
+    return lambda code: put(code, alone if code.co_flags & CO_NESTED else with_callees)
 
 
-def _codes(owner: Any, module: str, seen: set[CodeType]) -> Iterator[CodeType]:
-    """Code of the functions and methods that a module or a class defines, and inside these."""
+def _nothing(code: CodeType) -> None:
+    return None
+
+
+def _functions(owner: Any, module: ModuleType) -> Iterator[FunctionType]:
+    """Functions and methods of a module or a class in it: written in its file, or generated."""
+    files = (module.__file__, "<string>")
     for value in list(vars(owner).values()):
         value = getattr(value, "__func__", value)  # of static and class methods
         value = getattr(value, "fget", value)  # of properties
-        if isinstance(value, FunctionType):
-            yield from _nested(value.__code__, seen)
-        elif isinstance(value, type) and value.__module__ == module:
-            yield from _codes(value, module, seen)
+        value = getattr(value, "__wrapped__", value)  # of what has a decorator
+        if isinstance(value, FunctionType) and value.__code__.co_filename in files:
+            yield value
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            yield from _functions(value, module)
 
 
 def _nested(code: CodeType, seen: set[CodeType]) -> Iterator[CodeType]:

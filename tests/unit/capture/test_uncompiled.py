@@ -11,6 +11,13 @@ import torch
 from syncscope.capture.uncompiled import leave_uncompiled
 
 SOURCE = """
+from contextlib import contextmanager
+from statistics import fmean
+
+@contextmanager
+def block():
+    yield
+
 def outer(rows, x):
     def inner(y):
         rows.append(len(rows))
@@ -36,7 +43,8 @@ def test_functions_that_a_compiled_one_breaks_into_are_not_compiled(
     import torch._dynamo
 
     module = ModuleType("collectors_of_test")
-    exec(compile(SOURCE, "collectors_of_test.py", "exec"), vars(module))
+    module.__file__ = "collectors_of_test.py"
+    exec(compile(SOURCE, module.__file__, "exec"), vars(module))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     rows: list[int] = []
     if left:
@@ -55,3 +63,17 @@ def test_functions_that_a_compiled_one_breaks_into_are_not_compiled(
     assert rows == [0]
     assert (frames_compiled() < 3) is left
     torch._dynamo.reset()
+
+
+def test_what_a_collectors_module_imports_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("collectors_of_test")
+    module.__file__ = "collectors_of_test.py"
+    exec(compile(SOURCE, module.__file__, "exec"), vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    leave_uncompiled(module.__name__)
+    marked = {
+        name
+        for name, value in vars(module).items()
+        if getattr(getattr(value, "__wrapped__", value), "_torchdynamo_disable", False)
+    }
+    assert marked == {"block", "outer"}
