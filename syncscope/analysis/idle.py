@@ -32,7 +32,8 @@ _LAUNCH, _DEPENDENCY, _UNKNOWN = (
     _CODES[cause] for cause in ("launch", "device_dependency", "unknown")
 )
 _NAMES = pd.Index(sorted(CAUSES_OF_IDLE))
-"""The categories of causes, in the order of the alphabet, and the place of each cause in it."""
+"""The categories of causes, in the order of the alphabet."""
+
 _RANK = np.array([_NAMES.get_loc(cause) for cause in CAUSES_OF_IDLE], dtype=np.int8)
 
 _Any = TypeVar("_Any", bound=np.generic)
@@ -114,10 +115,16 @@ def explain_gaps(
         cause[mine], call[mine] = _dominant(
             lane, low[mine], high[mine], drains[mine], default[mine]
         )
-    latency = ends - launch.start_ns
-    held = ahead & (latency > _latency_bound(latency[drains])) & (launch.end_ns <= starts)
+    held = _held_up(launch, starts, ends, ahead)
     cause[held], call[held] = _DEPENDENCY, -1
     return gaps.assign(cause=pd.Categorical.from_codes(_RANK[cause], _NAMES), call=call)
+
+
+def _held_up(launch: _Launch, starts: Ints, ends: Ints, ahead: Bools) -> Bools:
+    """Gaps whose launch was over before them, and longer ago than launches take."""
+    latency = ends - launch.start_ns
+    usual = _latency_bound(latency[launch.found & ~ahead])
+    return ahead & (latency > usual) & (launch.end_ns <= starts)
 
 
 def _latency_bound(latency: Ints) -> float:

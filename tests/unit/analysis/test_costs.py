@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncscope.analysis.costs import copying_ns, exposed_ns
@@ -29,6 +29,7 @@ def moments(start: int, length: int) -> set[int]:
     return set(range(start, start + length))
 
 
+@settings(deadline=None)
 @given(activities, waits)
 def test_a_copy_counts_where_nothing_computes_beside_it(
     drawn: list[tuple[int, str, int, int]], calls: list[tuple[str, bool, int, int]]
