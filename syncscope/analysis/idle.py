@@ -104,17 +104,15 @@ def explain_gaps(
     low = np.where(ahead, launch.start_ns - (ends - starts), starts)
     high = np.where(launch.found & ~launch.copies, launch.start_ns, ends)
     known = launch.found | (launch.trailing & (len(runtime) > 0))
-    default = np.where(known, np.int8(_LAUNCH), np.int8(_UNKNOWN))
-    cause, call = default.copy(), np.full(len(gaps), -1, dtype=np.int64)
+    usual = np.where(known, np.int8(_LAUNCH), np.int8(_UNKNOWN))
+    cause, call = usual.copy(), np.full(len(gaps), -1, dtype=np.int64)
     drains = launch.found & ~ahead
     for number in pd.unique(thread).tolist():
         group = frozenset({number, *(lanes if number == main else ())})
         lane = _lane(calls, host, None if manifest.imported and not lanes else group)
-        mine = lane.touched(low, high)  # what nothing touches keeps the default
+        mine = lane.touched(low, high)  # what nothing touches keeps the usual cause
         mine = mine[thread[mine] == number]
-        cause[mine], call[mine] = _dominant(
-            lane, low[mine], high[mine], drains[mine], default[mine]
-        )
+        cause[mine], call[mine] = _dominant(lane, low[mine], high[mine], drains[mine], usual[mine])
     held = _held_up(launch, starts, ends, ahead)
     cause[held], call[held] = _DEPENDENCY, -1
     return gaps.assign(cause=pd.Categorical.from_codes(_RANK[cause], _NAMES), call=call)
@@ -123,8 +121,8 @@ def explain_gaps(
 def _held_up(launch: _Launch, starts: Ints, ends: Ints, ahead: Bools) -> Bools:
     """Gaps whose launch was over before them, and longer ago than launches take."""
     latency = ends - launch.start_ns
-    usual = _latency_bound(latency[launch.found & ~ahead])
-    return ahead & (latency > usual) & (launch.end_ns <= starts)
+    bound = _latency_bound(latency[launch.found & ~ahead])
+    return ahead & (latency > bound) & (launch.end_ns <= starts)
 
 
 def _latency_bound(latency: Ints) -> float:
