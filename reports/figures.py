@@ -37,7 +37,7 @@ class Figures:
 
     Idle time is the mean over the devices, in the steady steps. `gain_ns` is what the
     fixable lines can give back together, and `best_case_ns` a step without them: by the replay,
-    which cures all flagged lines at once, or by the sum of their upper bounds.
+    which cures them all at once, or by the sum of their upper bounds.
     """
 
     steps: int
@@ -98,8 +98,8 @@ def _best_case_ns(summary: Summary, fixable: tuple[Site, ...], span_ns: int) -> 
     replay = summary.replay
     if not fixable:
         return span_ns
-    if replay.used and replay.best_case_ns_per_step is not None:
-        return min(replay.best_case_ns_per_step, span_ns)
+    if replay.used and replay.fixed_ns_per_step is not None:
+        return min(replay.fixed_ns_per_step, span_ns)
     return max(span_ns - sum(site.savings_ns_per_step for site in fixable), 0)
 
 

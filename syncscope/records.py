@@ -186,12 +186,14 @@ class Replay:
     `best_case_ns_per_step` is the length of a step with all flagged sites cured. `used` says
     whether savings come from the replay: not where its error is too large. `left_out` counts
     flagged sites that were not replayed because there are too many; theirs are upper bounds.
+    `fixed_ns_per_step` is the length of a step with only the sites of verdict fix cured.
     """
 
     baseline_error: float | None
     best_case_ns_per_step: int | None = None
     used: bool = False
     left_out: int = 0
+    fixed_ns_per_step: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

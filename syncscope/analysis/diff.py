@@ -10,9 +10,9 @@ import pandas as pd
 
 from syncscope.analysis.code_match import CodeKey, code_key, common_files
 from syncscope.analysis.intervals import Ints
+from syncscope.analysis.replay_forecast import FIX_FRACTION
 from syncscope.analysis.result import Analysis
 from syncscope.analysis.spread import Change, Spread, change_of, spread_of
-from syncscope.analysis.summary import FIX_FRACTION
 from syncscope.analysis.windows import int64
 from syncscope.records import Site
 

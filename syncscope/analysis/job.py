@@ -11,10 +11,10 @@ import pandas as pd
 from syncscope.analysis.code_match import CodeKey, code_key
 from syncscope.analysis.collectives import Arrivals, arrivals, is_collective
 from syncscope.analysis.intervals import Bools, Ints, covered, union
+from syncscope.analysis.replay_forecast import FIX_FRACTION
 from syncscope.analysis.result import Analysis
 from syncscope.analysis.robust import NOISE_FLOOR
 from syncscope.analysis.spread import Spread, spread_of
-from syncscope.analysis.summary import FIX_FRACTION
 from syncscope.analysis.windows import int64
 from syncscope.records import CAUSES_OF_IDLE, Site, StepRecord
 

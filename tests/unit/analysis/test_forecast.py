@@ -95,6 +95,33 @@ def test_the_second_of_two_waits_takes_over_when_the_first_is_gone(builder: Any)
     assert summary.replay.best_case_ns_per_step < 0.7 * summary.run.step_ns
 
 
+def test_waits_that_only_move_to_each_other_are_worth_fixing_together(builder: Any) -> None:
+    loop(builder, busy=600, own=400, waits=3)
+    summary = summary_of(builder)
+    alone = sum(site.savings_ns_per_step for site in summary.sites)
+    assert {site.verdict for site in summary.sites} == {"fix"}
+    assert alone < 0.1 * summary.run.step_ns
+    assert summary.replay.fixed_ns_per_step == summary.replay.best_case_ns_per_step
+
+
+def test_what_the_others_can_do_without_is_not_named(builder: Any) -> None:
+    loop(builder, busy=600, own=400, waits=2)
+    end = builder.rows["runtime"][-1].end_ns + 400 * US
+    late = builder.line("once.item()", 50)  # the GPU has nothing to do by then
+    builder.copy_call(end - 50 * US, (end - 45 * US, end - 44 * US), end - 40 * US)
+    builder.warning(end - 39 * US, late)
+    by_line = {site.line: site.verdict for site in summary_of(builder).sites}
+    assert by_line == {10: "fix", 11: "fix", 50: "harmless"}
+
+
+def test_many_lines_that_gain_little_together_are_harmless(builder: Any) -> None:
+    loop(builder, busy=100, own=5_000, waits=4)
+    summary = summary_of(builder)
+    assert summary.replay.best_case_ns_per_step is not None
+    assert 0.01 < 1 - summary.replay.best_case_ns_per_step / summary.run.step_ns < 0.04
+    assert {site.verdict for site in summary.sites} == {"harmless"}
+
+
 def test_a_site_whose_calls_are_all_allowed_is_not_flagged_and_says_why(builder: Any) -> None:
     loop(builder, busy=600, own=400, waits=2)
     calls = [row for row in builder.rows["runtime"] if row.kind == "memcpy"]

@@ -19,6 +19,7 @@ def test_the_schema_comes_first_and_the_keys_are_those_of_the_design(analyses):
     assert content["sites"][0]["advice"]["rewrite"] == "running += loss.detach()"
     assert content["replay"] == {
         "baseline_error": None, "best_case_ns_per_step": None, "used": False, "left_out": 0,
+        "fixed_ns_per_step": None,
     }  # fmt: skip
 
 
