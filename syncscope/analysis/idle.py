@@ -56,8 +56,8 @@ class _Lane:
         return first, np.searchsorted(self.starts, np.maximum(high, low), side="right")
 
     def touched(self, low: Ints, high: Ints) -> Ints:
-        """Which gaps have a segment near. Cheap where they rise, but for some: each segment
-        is sought among the gaps, of which there are more."""
+        """Which gaps have a segment near. Segments are sought among the gaps, which are more:
+        a few passes where most gaps rise, as those of one device do."""
         latest = np.maximum.accumulate(np.maximum(high, low))
         earliest = np.minimum.accumulate(low[::-1])[::-1]
         begin = np.searchsorted(latest, self.starts, side="left")
@@ -110,8 +110,8 @@ def explain_gaps(
     for number in pd.unique(thread).tolist():
         group = frozenset({number, *(lanes if number == main else ())})
         lane = _lane(calls, host, None if manifest.imported and not lanes else group)
-        mine = lane.touched(low, high)  # what nothing touches keeps the usual cause
-        mine = mine[thread[mine] == number]
+        mine = np.flatnonzero(thread == number)
+        mine = mine[lane.touched(low[mine], high[mine])]  # the others keep the usual cause
         cause[mine], call[mine] = _dominant(lane, low[mine], high[mine], drains[mine], usual[mine])
     held = _held_up(launch, starts, ends, ahead)
     cause[held], call[held] = _DEPENDENCY, -1

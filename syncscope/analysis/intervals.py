@@ -122,7 +122,7 @@ def expand(first: Ints, last: Ints) -> tuple[Ints, Ints]:
     return owner, first[owner] + offset
 
 
-DENSE = 8
+_DENSE = 4
 """Keys whose range is at most this many times their number make a table of it."""
 
 
@@ -135,7 +135,7 @@ def first_at(values: Ints, keys: Ints) -> Ints:
         return np.full(len(values), -1, dtype=np.int64)
     low = keys.min()
     span = int(keys.max()) - int(low) + 1
-    if span <= DENSE * len(keys):
+    if span <= _DENSE * len(keys):
         table = np.full(span + 1, -1, dtype=np.int32 if len(keys) < 1 << 31 else np.int64)
         backwards = np.arange(len(keys) - 1, -1, -1, dtype=table.dtype)
         table[keys[::-1] - low] = backwards  # the first one is set last
