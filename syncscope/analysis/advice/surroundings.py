@@ -45,7 +45,8 @@ def _is_stall(finding: Finding) -> bool:
 
 
 def _is_object_collective(finding: Finding) -> bool:
-    return any(name.endswith(("_object", "_object_list")) for name in finding.names)
+    named = any(name.endswith(("_object", "_object_list")) for name in finding.names)
+    return named and finding.is_inside("torch/distributed/")
 
 
 def _is_capture(finding: Finding) -> bool:
