@@ -28,7 +28,7 @@ from analysis_speed import MEASURED, run
 from replay_speed import MANIFEST, tables
 
 from syncscope.recording.manifest import CollectorStatus, Device, Thread, Window, write_manifest
-from syncscope.recording.writer import arrow_schema
+from syncscope.recording.writer import arrow_schema, stream_to_parquet
 
 PIECE = 1_000_000
 """Activities that are made at a time, and then repeated."""
@@ -40,6 +40,8 @@ EVERY, STEP = 100, 1000
 """Activities from wait to wait, and in a step."""
 
 LINES = STEP // EVERY
+PAUSE_NS = 5_000_000
+TIMES = ("time_ns", "start_ns", "end_ns")
 AUTOGRAD = 2
 
 WORK = MEASURED.format(
@@ -60,12 +62,20 @@ def made_up(count: int) -> dict[str, pd.DataFrame]:
     waits = runtime[runtime["kind"] == "sync"].sort_values("correlation_id", ignore_index=True)
     reads = np.flatnonzero(number % EVERY == EVERY - 1)
     starts = runtime.set_index("correlation_id")["start_ns"].loc[reads + 1].to_numpy()
-    return {
+    made = {
         "activity": _activity(activity, number),
         "runtime": _runtime(runtime, count),
         **_hooks(starts, waits["end_ns"].to_numpy() + 1_000, runtime),
         **_code(),
     }
+    middle = made["steps"]["time_ns"].iloc[len(made["steps"]) // 2]
+    return {name: _paused(table, middle) for name, table in made.items()}
+
+
+def _paused(table: pd.DataFrame, at_ns: int) -> pd.DataFrame:
+    """The table with a pause of the host after a moment, which makes that step odd."""
+    times = table.columns.intersection(TIMES)
+    return table.assign(**{name: table[name] + PAUSE_NS * (table[name] > at_ns) for name in times})
 
 
 def _activity(activity: pd.DataFrame, number: np.ndarray) -> pd.DataFrame:
@@ -163,12 +173,13 @@ def write(folder: Path, activities: int) -> None:
     (folder / "rank-0").mkdir(parents=True)
     for name, table in piece.items():
         repeated = 1 if name in ("frames", "stacks") else pieces
-        path = folder / "rank-0" / f"{name}.parquet"
-        with pq.ParquetWriter(path, arrow_schema(name), compression="zstd") as writer:
+        schema, path = arrow_schema(name), folder / "rank-0" / f"{name}.arrows"
+        with pa.ipc.new_stream(path, schema) as stream:
             for number in range(repeated):
                 later = _later(table, number, length_ns)
-                arrow = pa.Table.from_pandas(later, arrow_schema(name), preserve_index=False)
-                writer.write_table(arrow, row_group_size=ROWS)
+                arrow = pa.Table.from_pandas(later, schema, preserve_index=False)
+                stream.write_table(arrow, max_chunksize=ROWS)
+        stream_to_parquet(path)
     manifest = dataclasses.replace(
         MANIFEST,
         simulated=False,
@@ -183,10 +194,7 @@ def write(folder: Path, activities: int) -> None:
 
 
 def _later(table: pd.DataFrame, number: int, length_ns: int) -> pd.DataFrame:
-    shifts = {
-        "time_ns": length_ns, "start_ns": length_ns, "end_ns": length_ns,
-        "correlation_id": 2 * PIECE,
-    }  # fmt: skip
+    shifts = {**dict.fromkeys(TIMES, length_ns), "correlation_id": 2 * PIECE}
     moved = {name: table[name] + number * by for name, by in shifts.items() if name in table}
     return table.assign(**moved)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.intervals import Bools, Ints, rest, total
-from syncscope.analysis.windows import int64
+from syncscope.analysis.windows import int64, spans
 from syncscope.records import StreamSummary
 
 
@@ -20,7 +20,7 @@ def idle_gaps(
     """
     parts = []
     for device in devices:
-        starts, ends = rest(*_spans(activity, _rows(activity, "device", device)), *windows)
+        starts, ends = rest(*spans(activity, _rows(activity, "device", device)), *windows)
         parts.append(pd.DataFrame({"device": device, "start_ns": starts, "end_ns": ends}))
     if not parts:
         return pd.DataFrame({"device": [], "start_ns": [], "end_ns": []}, dtype=np.int64)
@@ -29,24 +29,19 @@ def idle_gaps(
 
 def busy_ns(activity: pd.DataFrame, device: int) -> int:
     """Time in which the device ran anything."""
-    return total(*_spans(activity, _rows(activity, "device", device)))
+    return total(*spans(activity, _rows(activity, "device", device)))
 
 
 def stream_summaries(activity: pd.DataFrame, device: int) -> tuple[StreamSummary, ...]:
     """Each stream's own busy time, and its idle time while another stream was busy."""
     own = _rows(activity, "device", device)
-    whole = total(*_spans(activity, own))
+    whole = total(*spans(activity, own))
     summaries = []
     for stream in sorted(pd.unique(int64(activity, "stream")[own]).tolist()):
-        busy = total(*_spans(activity, own & _rows(activity, "stream", stream)))
+        busy = total(*spans(activity, own & _rows(activity, "stream", stream)))
         summaries.append(StreamSummary(stream, busy, whole - busy))
     return tuple(summaries)
 
 
 def _rows(activity: pd.DataFrame, column: str, number: int) -> Bools:
     return (activity[column] == number).to_numpy()
-
-
-def _spans(activity: pd.DataFrame, rows: Bools) -> tuple[Ints, Ints]:
-    starts, ends = int64(activity, "start_ns"), int64(activity, "end_ns")
-    return (starts, ends) if rows.all() else (starts[rows], ends[rows])

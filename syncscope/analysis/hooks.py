@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.intervals import Bools, Ints, innermost
+from syncscope.analysis.texts import is_any
 from syncscope.analysis.windows import int64, touching
 from syncscope.recording.manifest import Manifest
 
@@ -88,7 +89,7 @@ def main_thread(hooks: pd.DataFrame, runtime: pd.DataFrame, manifest: Manifest) 
     Falls back on the thread with the most hook events; -1 where there is neither.
     """
     native = native_threads(manifest)
-    launching = runtime["kind"].isin(_LAUNCHING).to_numpy()
+    launching = is_any(runtime["kind"], _LAUNCHING)
     for own in (int64(runtime, "thread_id")[launching], int64(hooks, "thread_id")):
         threads, counts = np.unique(own, return_counts=True)
         if len(threads):

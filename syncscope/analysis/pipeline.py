@@ -35,7 +35,7 @@ from syncscope.analysis.summary import (
 )
 from syncscope.analysis.syntax import Sources
 from syncscope.analysis.waits import runtime_waits
-from syncscope.analysis.windows import clipped, windows_of
+from syncscope.analysis.windows import clipped, int64, windows_of
 from syncscope.recording.manifest import Manifest
 from syncscope.recording.reader import Recording
 from syncscope.records import RunSummary, Summary
@@ -169,11 +169,11 @@ def _gaps(
     devices = _devices(activity) or _silent_devices(manifest)
     gaps = idle_gaps(activity, sorted(devices), windows)
     gaps = explain_gaps(gaps, activity, runtime, calls, host, manifest, main)
-    call = gaps["call"].to_numpy(dtype=np.int64)
-    names = np.append(calls["site_id"].to_numpy(dtype=object), "")
-    return gaps.assign(site_id=names[call]).sort_values(
-        ["start_ns", "device"], kind="stable", ignore_index=True
-    )
+    sites = pd.Categorical(np.append(calls["site_id"].to_numpy(dtype=object), ""))
+    gaps = gaps.assign(site_id=sites[int64(gaps, "call")])
+    if len(devices) == 1:  # sorted already
+        return gaps
+    return gaps.sort_values(["start_ns", "device"], kind="stable", ignore_index=True)
 
 
 def _devices(rows: pd.DataFrame) -> set[int]:

@@ -12,7 +12,8 @@ import pandas as pd
 
 from syncscope.analysis.intervals import Bools, Ints, covered, union
 from syncscope.analysis.robust import tolerance
-from syncscope.analysis.windows import int64
+from syncscope.analysis.texts import is_any
+from syncscope.analysis.windows import int64, spans
 from syncscope.records import Site, StepRecord
 
 _HALF, _QUARTER = 0.5, 0.25
@@ -75,12 +76,12 @@ class _Tables:
 
     def time_in(self, starts: Ints, ends: Ints) -> Ints:
         """Time by step that the intervals cover; where they overlap it counts once."""
-        spans = union(starts, ends)
-        return covered(int64(self.steps, "start_ns"), int64(self.steps, "end_ns"), *spans)
+        whole = union(starts, ends)
+        return covered(int64(self.steps, "start_ns"), int64(self.steps, "end_ns"), *whole)
 
-    def time_of(self, rows: pd.DataFrame) -> Ints:
-        """`time_in` of a table's intervals."""
-        return self.time_in(int64(rows, "start_ns"), int64(rows, "end_ns"))
+    def time_of(self, table: pd.DataFrame, rows: Bools) -> Ints:
+        """`time_in` of some intervals of a table."""
+        return self.time_in(*spans(table, rows))
 
     def step_of(self, times: Ints) -> Ints:
         """Row of the step in which each moment lies, -1 for none."""
@@ -98,8 +99,12 @@ class _Tables:
 
     def idle_ns(self) -> Ints:
         """Idle time, the mean over the devices."""
-        devices = [self.time_of(own) for _, own in self.gaps.groupby("device")]
-        return sum(devices, np.zeros(len(self.steps), np.int64)) // max(len(devices), 1)
+        numbers = pd.unique(self.gaps["device"])
+        idle = np.zeros(len(self.steps), dtype=np.int64)
+        for number in numbers:
+            own = spans(self.gaps, (self.gaps["device"] == number).to_numpy())
+            idle += covered(int64(self.steps, "start_ns"), int64(self.steps, "end_ns"), *own)
+        return idle // max(len(numbers), 1)
 
     def blocked_ns(self, calls: pd.DataFrame) -> Ints:
         """Time in which these calls kept the host waiting."""
@@ -157,23 +162,28 @@ def _reason(excess_ns: float, differences: list[_Difference]) -> str:
 def _parts(tables: _Tables, steady: Ints) -> list[tuple[str, Floats]]:
     """What may differ between steps, causes first: words with a place for a time, and by how
     much the time exceeds its median over the steady ones, by step."""
-    host, calls = tables.host, tables.calls
-    activity = tables.activity[["direction", "start_ns", "end_ns"]]
-    moves = activity["direction"].isin(["h2d", "d2h"])
-    launching = tables.gaps[tables.gaps["cause"] == "launch"]
+    host, calls, activity, gaps = tables.host, tables.calls, tables.activity, tables.gaps
+    moves = is_any(activity["direction"], ["h2d", "d2h"])
+    collects, loads, allocates, launches = (
+        is_any(table[column], [word])
+        for table, column, word in (
+            (host, "kind", "gc"), (host, "kind", "dataloader"), (calls, "kind", "allocator"),
+            (gaps, "cause", "launch"),
+        )
+    )  # fmt: skip
     named = [
-        ("garbage collection took {} more", tables.time_of(host[host["kind"] == "gc"])),
-        ("the DataLoader took {} more", tables.time_of(host[host["kind"] == "dataloader"])),
-        ("the allocator took {} more", tables.time_of(calls[calls["kind"] == "allocator"])),
-        ("copies between host and GPU took {} more", tables.time_of(activity[moves])),
-        ("the GPU computed for {} more", tables.time_of(activity[~moves])),
+        ("garbage collection took {} more", tables.time_of(host, collects)),
+        ("the DataLoader took {} more", tables.time_of(host, loads)),
+        ("the allocator took {} more", tables.time_of(calls, allocates)),
+        ("copies between host and GPU took {} more", tables.time_of(activity, moves)),
+        ("the GPU computed for {} more", tables.time_of(activity, ~moves)),
     ]
     sites = calls[calls["site_id"] != ""].groupby("site_id", sort=True)
     waits = [
         (f"{_name(tables, str(site))} waited {{}} more", tables.blocked_ns(own))
         for site, own in sites
     ]
-    host_bound = ("the host left the GPU without work for {} more", tables.time_of(launching))
+    host_bound = ("the host left the GPU without work for {} more", tables.time_of(gaps, launches))
     parts = [*named, *waits, host_bound]
     return [(words, times - np.median(times[steady])) for words, times in parts]
 

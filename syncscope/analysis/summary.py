@@ -12,14 +12,15 @@ import pandas as pd
 from syncscope.analysis.causes import diagnose
 from syncscope.analysis.findings import Finding
 from syncscope.analysis.gaps import busy_ns, stream_summaries
-from syncscope.analysis.intervals import Ints, covered, innermost
+from syncscope.analysis.intervals import Ints, covered, innermost, total, union
 from syncscope.analysis.origins import origin_of
 from syncscope.analysis.replay_forecast import Forecast
 from syncscope.analysis.sites import Group
 from syncscope.analysis.stacks import Stacks
 from syncscope.analysis.steps import full_steps
 from syncscope.analysis.syntax import Sources
-from syncscope.analysis.windows import int64
+from syncscope.analysis.texts import coded
+from syncscope.analysis.windows import int64, spans
 from syncscope.recording.manifest import Manifest
 from syncscope.records import (
     CAUSES_OF_IDLE,
@@ -31,12 +32,6 @@ from syncscope.records import (
     Site,
     StackFrame,
 )
-
-FIX_FRACTION = 0.01
-"""A site is worth fixing if it costs more than this part of a step."""
-
-ERROR_MARGIN = 3.0
-"""And more than this many times what the replay is off by."""
 
 
 class Diagnosis(NamedTuple):
@@ -88,13 +83,13 @@ def gpu_summaries(
     `steps` are the full ones: sorted and disjoint.
     """
     summaries = []
-    spans = int64(steps, "start_ns"), int64(steps, "end_ns")
-    steady_ns = int((spans[1] - spans[0]).sum())
+    steady_spans = union(int64(steps, "start_ns"), int64(steps, "end_ns"))
+    steady_ns = total(*steady_spans)
     for device in devices:
-        own = gaps[gaps["device"] == device]
-        starts, ends = int64(own, "start_ns"), int64(own, "end_ns")
-        by_cause = _by_cause(own, ends - starts)
-        steady = _by_cause(own, covered(starts, ends, *spans))
+        mine = (gaps["device"] == device).to_numpy()
+        starts, ends = spans(gaps, mine)
+        by_cause = _by_cause(gaps["cause"][mine], ends - starts)
+        steady = _by_cause(gaps["cause"][mine], covered(starts, ends, *steady_spans))
         idle = sum(by_cause.values())
         summaries.append(
             GpuSummary(
@@ -112,9 +107,12 @@ def gpu_summaries(
     return tuple(summaries)
 
 
-def _by_cause(gaps: pd.DataFrame, lengths: Ints) -> dict[str, int]:
-    sums = pd.Series(lengths).groupby(gaps["cause"].to_numpy(dtype=object)).sum()
-    return {cause: int(sums.get(cause, 0)) for cause in CAUSES_OF_IDLE}
+def _by_cause(column: pd.Series, lengths: Ints) -> dict[str, int]:
+    codes, causes = coded(column)
+    sums = np.bincount(codes, lengths, minlength=len(causes))  # exact: below 2**53 ns
+    return dict.fromkeys(CAUSES_OF_IDLE, 0) | {
+        cause: int(time) for cause, time in zip(causes, sums, strict=True)
+    }
 
 
 def coverage_of(calls: pd.DataFrame, stacks: Stacks, manifest: Manifest) -> Coverage:
@@ -143,6 +141,12 @@ class Costs:
     def saved_ns(self, site: str) -> int:
         """What the replay says, else the upper bound."""
         return self.forecast.savings_ns.get(site, self.bounds_ns.get(site, 0))
+
+    def worth_fixing(self, site: str, step_ns: int) -> bool:
+        """By the replay, alone or with others; else by the upper bound."""
+        if self.forecast.trusted:
+            return site in self.forecast.fix
+        return self.saved_ns(site) > self.forecast.least_fraction * step_ns
 
 
 def allowed_reasons(calls: pd.DataFrame, host: pd.DataFrame, main: int) -> dict[str, str]:
@@ -193,8 +197,7 @@ def _rank(site: Site) -> tuple[object, ...]:
 
 def _site(told: Diagnosis, costs: Costs, run: RunSummary) -> Site:
     group, frame = told.group, told.group.place.frame
-    saved, reason = costs.saved_ns(group.id), costs.reasons.get(group.id)
-    unit = _least_ns(costs.forecast, run)
+    reason, pays = costs.reasons.get(group.id), costs.worth_fixing(group.id, run.step_ns)
     pageable = {"pageable": True, "pinned": False}.get(group.memory)
     return Site(
         id=group.id,
@@ -219,9 +222,9 @@ def _site(told: Diagnosis, costs: Costs, run: RunSummary) -> Site:
         size_bytes=group.size_bytes,
         blocked_ns=group.blocked_ns,
         exposed_idle_ns=costs.exposed_ns.get(group.id, 0),
-        savings_ns_per_step=saved,
+        savings_ns_per_step=costs.saved_ns(group.id),
         flagged=group.flagged and reason is None,
-        verdict=_verdict(group, saved > unit, allowed=reason is not None),
+        verdict=_verdict(group, pays, allowed=reason is not None),
         advice=told.advice,
         sampled=group.sampled,
         stack=tuple(StackFrame(f.file, f.line, f.function) for f in group.place.stack),
@@ -229,12 +232,6 @@ def _site(told: Diagnosis, costs: Costs, run: RunSummary) -> Site:
         moves_to=costs.forecast.moves_to.get(group.id),
         reason=reason or "",
     )
-
-
-def _least_ns(forecast: Forecast, run: RunSummary) -> float:
-    """Savings up to this are not worth a change, or lost in the error of the replay."""
-    error = forecast.error if forecast.trusted else None
-    return max(FIX_FRACTION, ERROR_MARGIN * abs(error or 0.0)) * run.step_ns
 
 
 def _verdict(group: Group, pays: bool, *, allowed: bool) -> str:

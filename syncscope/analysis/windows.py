@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from syncscope.analysis.intervals import Bools, Ints, clip, union
+from syncscope.analysis.intervals import Bools, Ints, clip, rising, union
 from syncscope.recording.reader import Recording
 
 _SPANS = {
@@ -39,10 +39,16 @@ def windows_of(recording: Recording) -> tuple[Ints, Ints]:
 
 
 def clipped(frame: pd.DataFrame, windows: tuple[Ints, Ints]) -> pd.DataFrame:
-    """A new frame with the parts of the rows inside the windows, sorted by start."""
+    """A new frame with the parts of the rows inside the windows, sorted by start.
+
+    Rows that follow each other in the frame, as nearly always, are not copied but for their
+    times.
+    """
     owner, starts, ends = clip(int64(frame, "start_ns"), int64(frame, "end_ns"), *windows)
-    inside = frame.iloc[owner].assign(start_ns=starts, end_ns=ends)
-    if (starts[1:] >= starts[:-1]).all():  # as most tables are: sorting them again is dear
+    neighbours = bool((np.diff(owner) == 1).all())
+    own = frame.iloc[owner[0] : owner[-1] + 1] if neighbours and len(owner) else frame.iloc[owner]
+    inside = own.assign(start_ns=starts, end_ns=ends)
+    if rising(starts):
         return inside.reset_index(drop=True)
     return inside.sort_values("start_ns", kind="stable", ignore_index=True)
 
@@ -60,6 +66,12 @@ def touching(starts: Ints, ends: Ints, windows: tuple[Ints, Ints]) -> Bools:
         np.searchsorted(windows[0], ends, side="right"),
     )
     return np.asarray(first < reached)
+
+
+def spans(frame: pd.DataFrame, rows: Bools) -> tuple[Ints, Ints]:
+    """Start and end of the chosen rows; without a copy if that is all of them."""
+    starts, ends = int64(frame, "start_ns"), int64(frame, "end_ns")
+    return (starts, ends) if rows.all() else (starts[rows], ends[rows])
 
 
 def int64(frame: pd.DataFrame, column: str) -> Ints:
