@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from syncscope.analysis.advice import libraries, readbacks, surroundings, uploads
 from syncscope.analysis.findings import Finding
-from syncscope.analysis.rewrites.edits import shown
+from syncscope.analysis.rewrites.edits import pins
+from syncscope.analysis.rewrites.snippets import shown
 from syncscope.records import Advice
 
 _SURROUNDINGS = (*surroundings.RULES, *libraries.RULES)
@@ -22,6 +23,11 @@ Of several rules for one cause the last is the general one.
 """
 
 _BY_CAUSE = {rule.cause: rule for rule in RULES}
+
+NEEDS_GPU = (
+    "Pinning needs a GPU: guard it with torch.cuda.is_available() where the program also runs "
+    "without one."
+)
 
 CAUSES = tuple(dict.fromkeys(rule.cause for rule in RULES))
 """Names of the causes, which hooks may give in the column `cause`."""
@@ -35,7 +41,8 @@ def diagnose(finding: Finding) -> tuple[str, Advice]:
         if rule is _BY_CAUSE.get(told) or (asked and rule.applies(finding)):
             break
     edits = rule.rewrite(finding)
-    return rule.cause, Advice(rule.title, rule.text(finding), shown(finding, edits), edits)
+    text = f"{rule.text(finding)} {NEEDS_GPU}" if pins(edits) else rule.text(finding)
+    return rule.cause, Advice(rule.title, text, shown(finding, edits), edits)
 
 
 def _told_cause(finding: Finding) -> str:

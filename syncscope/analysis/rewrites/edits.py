@@ -1,4 +1,4 @@
-"""What rewrites are made of: edits at positions of a file, and how they are shown."""
+"""What rewrites are made of: edits at positions of a file."""
 
 from __future__ import annotations
 
@@ -66,24 +66,11 @@ def all_or_none(*parts: Edits) -> Edits:
     return tuple(edit for part in parts for edit in part) if all(parts) else ()
 
 
-def shown(finding: Finding, edits: Edits) -> str:
-    """The code of edits, to be read; what is not in the finding's own line says where it goes."""
-    own = finding.place.frame.line
-    return "\n".join(
-        edit.code if edit.line == own and not _inserts(edit) else _titled(edit) for edit in edits
+def pins(edits: Edits) -> bool:
+    """Whether edits pin a tensor, which fails without a GPU; a DataLoader only warns."""
+    return any(
+        ".pin_memory()" in edit.code or "pin_memory=True).to(" in edit.code for edit in edits
     )
-
-
-def _titled(edit: Edit) -> str:
-    if not _inserts(edit):
-        return f"# line {edit.line}:\n{edit.code}"
-    side = "after" if edit.code.startswith("\n") else "before"
-    lines = "\n".join(line.strip() for line in edit.code.strip().splitlines())
-    return f"# {side} line {edit.line}:\n{lines}"
-
-
-def _inserts(edit: Edit) -> bool:
-    return (edit.line, edit.column) == (edit.end_line, edit.end_column)
 
 
 def with_argument(source: Source, call: ast.Call, name: str, value: str) -> str:
