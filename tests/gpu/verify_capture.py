@@ -96,7 +96,9 @@ def run(check: Check, out: Path, env: dict[str, str], deadline: float) -> Outcom
     if left < 5:
         return Outcome(check.name, "skipped", 0.0, "no time left")
     limit = left if check.name == "overhead" else min(left, TIMEOUT_S)
-    command = [part.replace("{left}", str(min(check.most_s, int(left) - 45))) for part in check.command]
+    command = [
+        part.replace("{left}", str(min(check.most_s, int(left) - 45))) for part in check.command
+    ]
     log = out / "logs" / f"{check.name.replace(' ', '-')}.txt"
     began = time.monotonic()
     with log.open("w") as file:
