@@ -13,4 +13,5 @@ def doctor() -> None:
     for check in examine():
         mark = {"ok": "[green]ok[/]  ", "no": "[yellow]no[/]  "}[check.state]
         console.print(mark, end="")
-        console.print(f"{check.name}: {check.detail}", markup=False, highlight=False)
+        line = f"{check.name}: {check.detail}"
+        console.print(line, markup=False, highlight=False, soft_wrap=True)

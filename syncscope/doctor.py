@@ -1,12 +1,19 @@
-"""What can be recorded on this machine, and why not."""
+"""What can be recorded on this machine, and why not: each answer says what to do."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+OLDEST_PYTHON = "3.11"
+OLDEST_TORCH = "2.6"
+PROBE_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,46 +26,118 @@ class Check:
 
 
 def examine() -> list[Check]:
-    """Look at Python, torch, the GPU, CUPTI, NVML and the disk. Imports torch; no side effects."""
-    checks: list[Callable[[], Check]] = [_python, _torch, _gpu, _cupti, _nvml, _output, _shadow]
-    return [check() for check in checks]
+    """Look at Python, torch, the GPU, its profilers and the disk. Imports torch.
+
+    Where there is a GPU, a process of its own tries to profile it, which takes some seconds.
+    """
+    checks = [_python(), _torch()]
+    if checks[-1].state == "ok":
+        gpu = _gpu()
+        checks.append(gpu)
+        if gpu.state == "ok":
+            checks += [_activity(), _counters()]
+        checks.append(_shadow())
+    return [*checks, _output()]
 
 
 def _python() -> Check:
-    return Check("python", "ok", platform.python_version())
+    version = platform.python_version()
+    if _numbers(version) < _numbers(OLDEST_PYTHON):
+        return Check("python", "no", f"{version} is too old: install {OLDEST_PYTHON} or newer")
+    return Check("python", "ok", version)
 
 
 def _torch() -> Check:
-    import torch
-
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            return Check("torch", "no", f"it cannot be imported ({error}): install it again")
+        pip = f"{sys.executable} -m pip install 'torch>={OLDEST_TORCH}'"
+        return Check("torch", "no", f"it is not installed: {pip}")
+    except (ImportError, OSError) as error:
+        return Check("torch", "no", f"it cannot be imported ({_line(error)}): install it again")
+    version = str(torch.__version__)
+    if _numbers(version) < _numbers(OLDEST_TORCH):
+        return Check("torch", "no", f"{version} is too old: install {OLDEST_TORCH} or newer")
     build = torch.version.cuda or torch.version.hip
-    kind = "HIP" if torch.version.hip else "CUDA"
-    return Check("torch", "ok", f"{torch.__version__} ({f'{kind} {build}' if build else 'CPU'})")
+    kind = "ROCm" if torch.version.hip else "CUDA"
+    return Check("torch", "ok", f"{version} ({f'{kind} {build}' if build else 'CPU'})")
 
 
 def _gpu() -> Check:
     import torch
 
     if torch.version.cuda is None and torch.version.hip is None:
-        return Check("GPU", "no", "this torch is built for the CPU: runs use the shadow GPU")
-    count = torch.cuda.device_count()
-    if count == 0:
-        return Check("GPU", "no", "torch sees no GPU (driver, permissions, CUDA_VISIBLE_DEVICES?)")
-    return Check("GPU", "ok", ", ".join(torch.cuda.get_device_name(i) for i in range(count)))
+        return _no_gpu("this torch is built for the CPU; install one that is built for your GPU")
+    try:
+        torch.cuda.init()
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    except (RuntimeError, AssertionError) as error:
+        return _no_gpu(why_no_gpu(_line(error), torch.version.cuda, os.environ))
+    return Check("GPU", "ok", ", ".join(names))
 
 
-def _cupti() -> Check:
+def _no_gpu(why: str) -> Check:
+    return Check("GPU", "no", f"{why}. Until then runs use the shadow GPU")
+
+
+def why_no_gpu(said: str, cuda: str | None, env: Mapping[str, str]) -> str:
+    """What to do about torch's reason for not starting CUDA. `cuda`: None means ROCm."""
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        if env.get(name, "all").strip() in ("", "-1", "NoDevFiles"):
+            return f"{name}={env[name]!r} hides every GPU; unset it"
+    if "too old" in said:
+        return (
+            f"the driver is too old for this torch, which is built for CUDA {cuda}; update the "
+            "driver, or install a torch that is built for an older CUDA"
+        )
+    if "no NVIDIA driver" in said:
+        return "there is no NVIDIA driver; install it (in a container: docker run --gpus all)"
+    if cuda is None:
+        return (
+            f"torch says: {said}; load the amdgpu driver and let this user read /dev/kfd and "
+            "/dev/dri (groups render and video)"
+        )
+    return f"torch says: {said}; see whether nvidia-smi lists a GPU"
+
+
+def _activity() -> Check:
+    # kineto is silent about CUPTI's errors unless it is told to be.
+    env = os.environ | {"KINETO_LOG_LEVEL": "1"}
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-m", "syncscope.capture.probe"],
+            env=env, capture_output=True, text=True, errors="replace", timeout=PROBE_TIMEOUT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Check("GPU activity", "no", f"no answer of torch.profiler in {PROBE_TIMEOUT_S} s")
+    state, detail = activity_verdict(tried.returncode, tried.stdout, tried.stderr)
+    return Check("GPU activity", state, detail)
+
+
+def activity_verdict(code: int, out: str, said: str) -> tuple[str, str]:
+    """State and detail, from the exit code and the two outputs of `capture.probe`."""
+    if code == 0 and out.strip() not in ("", "0"):
+        return "ok", "torch.profiler records kernels, copies and runtime calls"
+    if "INSUFFICIENT_PRIVILEGES" in said:
+        return "no", (
+            "the NVIDIA driver lets only administrators profile: load its module with "
+            "NVreg_RestrictProfilingToAdminUsers=0, or run as root (in a container: "
+            "--cap-add=SYS_ADMIN)"
+        )
+    if "MULTIPLE_SUBSCRIBERS" in said or "NSYS_PROFILING_SESSION_ID" in os.environ:
+        return "no", "another profiler (Nsight, a debugger, DCGM) holds CUPTI, which serves one"
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    why = f": {lines[-1]}" if lines else ""
+    return "no", f"torch.profiler saw nothing of a kernel that ran{why}"
+
+
+def _counters() -> Check:
     import torch
-    from torch.profiler import ProfilerActivity, supported_activities
 
-    if ProfilerActivity.CUDA not in supported_activities() or torch.cuda.device_count() == 0:
-        return Check("GPU activity", "no", "torch.profiler cannot record CUDA activity here")
-    if os.environ.get("NSYS_PROFILING_SESSION_ID"):
-        return Check("GPU activity", "no", "Nsight Systems holds CUPTI, which serves one at a time")
-    return Check("GPU activity", "ok", "torch.profiler records kernels, copies and runtime calls")
-
-
-def _nvml() -> Check:
+    if torch.version.hip:
+        return Check("NVML", "no", "an AMD GPU has none: no utilisation, memory and PCIe counters")
     import pynvml
 
     try:
@@ -83,3 +162,12 @@ def _shadow() -> Check:
     from syncscope.shadow.gpus import GPUS
 
     return Check("shadow GPU", "ok", f"can simulate {', '.join(GPUS)}")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+
+
+def _line(error: Exception) -> str:
+    """The first line of what an error says."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

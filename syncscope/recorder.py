@@ -204,6 +204,8 @@ class Recorder:
         self._progress.begin(None)
 
     def _start_real(self) -> None:
+        import torch
+
         from syncscope.capture.cuda_start import CudaStart
         from syncscope.capture.explicit_waits import ExplicitWaits
         from syncscope.capture.flights import Flights
@@ -218,8 +220,12 @@ class Recorder:
         start(transfers)
         self._readback_code = transfers.readback_code
         start(self._flights)
-        for make in (ExplicitWaits, HostEvents, Nvml):
+        for make in (ExplicitWaits, HostEvents):
             start(make(context))
+        if torch.version.hip:
+            self._collectors.note("nvml", "off", "an AMD GPU has none")
+        else:
+            start(Nvml(context))
         waiting = "the program has not used CUDA yet"
         for name in ("sync_warnings", "activity", "sampler", "operators"):
             self._collectors.note(name, "off", waiting)

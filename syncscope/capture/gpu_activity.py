@@ -1,4 +1,6 @@
-"""Kernels, copies, memsets and runtime calls of every library, from torch.profiler (CUPTI).
+"""Kernels, copies, memsets and runtime calls of every library, from torch.profiler.
+
+It has them from CUPTI, or from roctracer and rocprofiler where torch is built for ROCm.
 
 Only CUDA activity is asked for: no operators, no shapes, no Python stacks. The rows stay in
 CUPTI's buffers until the window ends; a run that is killed inside a window loses them. They
@@ -59,7 +61,7 @@ class GpuActivity:
             return "on", ""
         return "failed", (
             "torch.profiler gave no GPU activity: nothing ran in the window, or another tool "
-            "(Nsight, a debugger) holds CUPTI"
+            "(Nsight, rocprof, a debugger) holds the GPU's profiling interface"
         )
 
     def begin(self) -> int:
@@ -68,7 +70,7 @@ class GpuActivity:
         Raises RuntimeError if somebody else profiles in this process.
         """
         if torch._C._autograd._profiler_enabled():
-            raise RuntimeError("the program runs torch.profiler itself; CUPTI serves one at a time")
+            raise RuntimeError("the program runs torch.profiler itself, which serves one at a time")
         profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -89,7 +91,7 @@ class GpuActivity:
         end_ns = self._context.now()
         results = self._stop(detach=not exiting)
         if results is None:
-            raise RuntimeError("torch.profiler gave no result: is CUPTI held by another tool?")
+            raise RuntimeError("torch.profiler gave no result: does another tool profile the GPU?")
         with tempfile.TemporaryDirectory(dir=self._context.writer.folder) as folder:
             path = Path(folder) / "window.json"
             results.save(str(path))
@@ -146,7 +148,7 @@ class GpuActivity:
 @contextlib.contextmanager
 def _detaching(wanted: bool) -> Iterator[None]:
     """Let torch.profiler detach CUPTI when it stops, and make the CUDA calls that carry it out."""
-    if not wanted or "TEARDOWN_CUPTI" in os.environ:
+    if not wanted or torch.version.hip or "TEARDOWN_CUPTI" in os.environ:
         yield
         return
     os.environ["TEARDOWN_CUPTI"] = "1"

@@ -24,7 +24,9 @@ import torch
 
 from syncscope.patches import Patches
 
-_MESSAGE = "called a synchronizing CUDA operation"
+_MESSAGE = "called a synchronizing "
+"""Then "CUDA operation", or "HIP operation" where torch is built for ROCm."""
+
 _OFF, _WARN, _ERROR = 0, 1, 2
 _MUTATION_HOOKS = ("_filters_mutated", "_filters_mutated_lock_held")
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import os
 import threading
 from pathlib import Path
 
-from syncscope.capture.gpu_activity import GpuActivity
+import pytest
+import torch
+
+from syncscope.capture.gpu_activity import GpuActivity, _detaching
 from syncscope.context import CaptureContext
 from syncscope.recording.tables import ActivityRow, RuntimeRow
 
@@ -44,3 +48,12 @@ def test_a_runtime_thread_is_the_python_thread_that_made_the_call(context: Captu
     signed = low - (1 << 32) if low >= 1 << 31 else low
     assert context.threads.native(abs(signed)) == number
     assert context.threads.native(12345) == context.threads.native(12345) != number
+
+
+def test_there_is_no_cupti_to_detach_where_torch_is_built_for_rocm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    monkeypatch.setattr(torch.cuda, "current_stream", None)
+    with _detaching(wanted=True):
+        assert "TEARDOWN_CUPTI" not in os.environ

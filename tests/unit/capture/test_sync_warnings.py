@@ -61,6 +61,11 @@ def test_every_warning_is_recorded_also_of_the_same_line(rows: list[Row]) -> Non
     assert len({row.stack_id for row in rows if isinstance(row, BlockingRow)}) == 1
 
 
+def test_a_warning_of_a_torch_for_amd_gpus_is_one_too(rows: list[Row]) -> None:
+    warnings.warn(MESSAGE.replace("CUDA", "HIP"), UserWarning, stacklevel=1)
+    assert len(rows) == 1
+
+
 @pytest.mark.parametrize("action", ["error", "ignore", "default"])
 def test_the_programs_filters_neither_hide_nor_raise_them(rows: list[Row], action: str) -> None:
     with warnings.catch_warnings():

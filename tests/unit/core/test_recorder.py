@@ -117,6 +117,19 @@ def test_one_window_from_start_to_end(log: list[str], tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_an_amd_gpu_is_recorded_without_nvml(
+    log: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    with recorded(tmp_path / "r") as recorder:
+        steps(recorder, 3)
+    manifest = manifest_of(tmp_path / "r")
+    assert manifest.versions["hip"] == "6.4"
+    off = {c.name: c.reason for c in manifest.collectors if c.state != "on"}
+    assert off.pop("operators")
+    assert off == {"nvml": "an AMD GPU has none"}
+
+
 def test_windows_come_again_and_hold_the_marks_at_both_ends(log: list[str], tmp_path: Path) -> None:
     with recorded(tmp_path / "r", warmup=2, steps=2, every=5) as recorder:
         steps(recorder, 10)
