@@ -210,6 +210,22 @@ class Regime:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchPace:
+    """How the host fed a device with kernels in a steady step; the mean over the devices.
+
+    `kernel_ns` is the mean length of a kernel, `interval_ns` the median time from the beginning
+    of one to that of the next: where the host sets the pace, what a launch takes it.
+    `other_work_ns_per_step` is the part of the idle time "launch" in gaps so long that the
+    host did something else between two launches, the median over the steps.
+    """
+
+    kernels_per_step: float
+    kernel_ns: float
+    interval_ns: float
+    other_work_ns_per_step: float
+
+
+@dataclass(frozen=True, slots=True)
 class StepRecord:
     """One step; `steady` is False for warm-up, `outlier` says why it took long, "" if it did not.
 
@@ -238,5 +254,6 @@ class Summary:
     replay: Replay
     overhead: dict[str, float]
     regime: Regime | None = None
+    launches: LaunchPace | None = None
     steps: tuple[StepRecord, ...] = ()
     schema: int = field(default=SUMMARY_SCHEMA)

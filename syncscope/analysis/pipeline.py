@@ -15,6 +15,7 @@ from syncscope.analysis.hooks import hook_events, main_thread, native_threads
 from syncscope.analysis.idle import explain_gaps
 from syncscope.analysis.intervals import Ints
 from syncscope.analysis.join import calls_of, match
+from syncscope.analysis.launch_pace import launch_pace
 from syncscope.analysis.regime import regime_of
 from syncscope.analysis.replay_cures import WhatIf, cure_of
 from syncscope.analysis.replay_forecast import forecast
@@ -135,6 +136,7 @@ def _summary(
         replay=replayed.record(run.step_ns),
         overhead=dict(manifest.overhead),
         regime=regime_of(gpus, copying_fraction(calls, activity, steady), replayed.best_fraction),
+        launches=launch_pace(activity, gaps, steady),
         steps=step_records(steps, steady, calls, gaps, activity, events.host, sites),
     )
 

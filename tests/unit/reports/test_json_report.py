@@ -13,7 +13,8 @@ from syncscope.reports.json_report import summary_json
 def test_the_schema_comes_first_and_the_keys_are_those_of_the_design(analyses):
     content = json.loads(summary_json(analyses.make_summary(analyses.make_site())))
     assert list(content) == [
-        "schema", "run", "gpu", "sites", "coverage", "replay", "overhead", "regime", "steps",
+        "schema", "run", "gpu", "sites", "coverage", "replay", "overhead", "regime", "launches",
+        "steps",
     ]  # fmt: skip
     assert content["schema"] == 1
     assert content["sites"][0]["advice"]["rewrite"] == "running += loss.detach()"
