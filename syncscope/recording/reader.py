@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -54,36 +56,41 @@ class Recording:
         return texts
 
     def _read(self, name: str) -> pd.DataFrame:
-        try:
-            table = self._load(name)
-            present = set(table.column_names)
-        except _DAMAGE as error:
-            raise RecordingError(
-                f"the table {name} of {self.folder} is damaged: {_first_line(error)}"
-            ) from None
+        """Column by column, so that only one is held twice: as Arrow has it and as pandas."""
+        with self._told(name, "is damaged"):
+            present, read = self._open(name)
         missing = [column for column in columns(name) if column not in present]
         if missing:
             raise RecordingError(f"the table {name} of {self.folder} lacks the column {missing[0]}")
-        try:
-            selected = table.select(list(columns(name))).cast(_read_schema(name))
-            frame: pd.DataFrame = selected.to_pandas()
-        except _DAMAGE as error:
-            raise RecordingError(
-                f"the table {name} of {self.folder} has columns of another type: "
-                f"{_first_line(error)}"
-            ) from None
-        return frame
+        arrays = {}
+        for field in _read_schema(name):
+            with self._told(name, "is damaged"):
+                column = read(field.name)
+            with self._told(name, "has columns of another type"):
+                arrays[field.name] = column.cast(pa.schema([field])).to_pandas()[field.name].array
+        with self._told(name, "is damaged"):
+            return pd.DataFrame(arrays, copy=False)
 
-    def _load(self, name: str) -> pa.Table:
+    def _open(self, name: str) -> tuple[list[str], Callable[[str], pa.Table]]:
+        """The names of a table's columns, and what reads one of them."""
         base, schema = self.folder / "rank-0" / name, arrow_schema(name)
         if base.with_suffix(".parquet").exists():
-            path = base.with_suffix(".parquet")
-            with pq.ParquetFile(path, read_dictionary=_texts(name)) as file:
-                return file.read()
+            file = pq.ParquetFile(base.with_suffix(".parquet"), read_dictionary=_texts(name))
+            return file.schema_arrow.names, lambda column: file.read([column], use_threads=False)
+        table = schema.empty_table()
         if base.with_suffix(".arrows").exists():
             batches = list(read_stream_batches(base.with_suffix(".arrows")))
-            return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
-        return schema.empty_table()
+            table = pa.Table.from_batches(batches, batches[0].schema if batches else schema)
+        return table.column_names, lambda column: table.select([column])
+
+    @contextlib.contextmanager
+    def _told(self, name: str, what: str) -> Iterator[None]:
+        try:
+            yield
+        except _DAMAGE as error:
+            raise RecordingError(
+                f"the table {name} of {self.folder} {what}: {_first_line(error)}"
+            ) from None
 
 
 _DAMAGE = (OSError, pa.ArrowException, ValueError, MemoryError)
