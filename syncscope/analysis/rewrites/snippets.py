@@ -64,7 +64,9 @@ def _added(source: Source, edit: Edit) -> _Piece:
     else:
         indent = source.lines[line - 1][: edit.column - 1]
         lines = edit.code.split("\n")[:-1]
-    around = _statements_at(source, (line, max(edit.column - 1, 1) if after else edit.column))
+    text = source.lines[line - 1]
+    first_character = len(text) - len(text.lstrip()) + 1
+    around = _statements_at(source, (line, first_character))
     beside = [each for each in around if source.span(each)[1] == len(indent) + 1]
     loop = any(
         isinstance(each, Loop) and line == (each.end_lineno if after else each.lineno)

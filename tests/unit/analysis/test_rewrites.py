@@ -187,6 +187,9 @@ SNIPPETS = [
      "elif x[torch.arange(0, 5, 2, device=x.device)].any():"),
     ("try:\n    f()\nexcept E:\n    a = g(\n        <<torch.ones(3).cuda()>>,\n        b,\n    )",
      UPLOAD, 'a = g(\n    torch.ones(3, device="cuda"),\n    b,\n)'),
+    ("import torch\nn = 0.0\nfor x in xs:\n    if x:\n        n += <<x.item()>>  # read", READ,
+     "        # line 5:\n        n += x.detach().double()\n"
+     "# after the loop (line 5 is its last line):\nn = float(n)"),
     ("if a: b = <<torch.ones(3).cuda()>>; c = 4", UPLOAD, 'b = torch.ones(3, device="cuda")'),
     ("@<<f(torch.ones(3).cuda())>>\ndef g(): pass", UPLOAD, ""),
     ("def f(xs, d):\n    for i in range(3):\n        for j in range(3):\n"
