@@ -27,7 +27,7 @@ def export(
         str,
         typer.Option(
             help="perfetto (a trace for ui.perfetto.dev), sarif (for code review) or csv "
-            "(the places, for spreadsheets)."
+            "(the lines, for spreadsheets)."
         ),
     ] = "",
     output: Annotated[

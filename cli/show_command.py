@@ -22,7 +22,7 @@ def show(
     recording: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a recording.")],
     format: Annotated[str, typer.Option(help="text, json (summary.json) or csv.")] = "text",
     top: Annotated[
-        int | None, typer.Option(min=1, help="Places to list; default: 10 as text, else all.")
+        int | None, typer.Option(min=1, help="Lines to list; default: 10 as text, else all.")
     ] = None,
     owner: Annotated[
         str, typer.Option(help="Only where this code waited: user, library or torch.")
@@ -32,19 +32,19 @@ def show(
         str, typer.Option(metavar="GLOB", help="Only files whose path or name matches.")
     ] = "",
     everything: Annotated[
-        bool, typer.Option("--all", help="As text: places that were not flagged, too; no limit.")
+        bool, typer.Option("--all", help="As text: lines that were not flagged, too; no limit.")
     ] = False,
 ) -> None:
-    """Show what a recording says: the verdict, the places that matter, what to write instead.
+    """Show what a recording says: the verdict, the lines that matter, what to write instead.
 
-    Formats json and csv hold all places, flagged or not.
+    Formats json and csv hold all lines, flagged or not.
     """
     from syncscope.cli.output import write_stdout
 
     one_of("--format", format, FORMATS)
     if is_job(recording):
         if format == "csv" or top or owner or cause or file or everything:
-            raise UsageError(f"{recording} is a job: to choose places, name a rank in it")
+            raise UsageError(f"{recording} is a job: to choose lines, name a rank in it")
         print_job(recording, as_json=format == "json")
         return
     only = _filter(owner, cause, file, top, flagged=format == "text" and not everything)

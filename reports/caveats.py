@@ -39,8 +39,9 @@ def _about_run(analysis: Analysis) -> Iterator[Caveat]:
         model = device_model(run.device) or "an unnamed GPU"
         yield Caveat(
             "note",
-            f"Recorded on a shadow GPU: no real GPU was used. Times are estimates for {model} "
-            "from a model; lines and counts come from the rules of when PyTorch waits.",
+            f"Recorded on a shadow GPU: no real GPU was used. Lines and counts come from the "
+            f"rules of when PyTorch waits, times from a model of {model}; Python and numpy work "
+            "outside of torch is not counted.",
         )
     if run.truncated:
         yield Caveat(

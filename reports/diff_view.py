@@ -110,7 +110,7 @@ def _facts(side: DiffSide) -> str:
         f"shadow GPU, modelled on {device}" if side.simulated else device,
         f"torch {visible(side.torch, 40)}" if side.torch else "",
         quantity(side.ranks, "rank") if side.ranks > 1 else "",
-        f"{quantity(side.steady, 'steady step')} of {side.steps * side.ranks:,}",
+        f"{quantity(side.steady, 'steady step')} ({side.steps * side.ranks:,} recorded)",
     ]
     return " · ".join(fact for fact in facts if fact)
 
@@ -193,8 +193,8 @@ def _cost(side: CodeCost | None) -> str:
         side.verdict if side.flagged else "not flagged",
         times,
         byte_size(side.size_bytes) if side.size_bytes >= 1024 else "",
-        f"costs {duration(side.savings_ns)}" if side.savings_ns >= 1_000 else "",
-        f"in {side.places} places" if side.places > 1 else "",
+        f"gives back {duration(side.savings_ns)}" if side.savings_ns >= 1_000 else "",
+        f"in {side.places} lines" if side.places > 1 else "",
     ]
     return ", ".join(part for part in parts if part)
 

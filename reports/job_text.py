@@ -41,6 +41,6 @@ def _sites(view: JobView, width: int) -> Iterator[str]:
         yield from paragraph(f"costs a step: {row.costs}", width, indent=4)
     more = view.sites_total - len(view.sites[:TOP_SITES])
     if more > 0:
-        yield f"{quantity(more, 'more flagged place')} not shown."
+        yield f"{quantity(more, 'more flagged line')} not shown."
     if view.unflagged:
-        yield f"Not flagged: {quantity(view.unflagged, 'more place')} recorded."
+        yield f"Not flagged: {quantity(view.unflagged, 'more line')} recorded."

@@ -18,7 +18,10 @@ SMALL_BYTES = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """One line's copies; `bytes_` are per step where there are steps, else in all."""
+    """One line's copies; `bytes_` are per step where there are steps, else in all.
+
+    Of copies that most steps do not have, it says how often they happened instead.
+    """
 
     anchor: str
     location: str
@@ -45,8 +48,14 @@ def moved_most(
             direction=DIRECTIONS.get(site.direction or "", visible(site.direction or "", 40)),
             memory={True: "pageable", False: "pinned", None: ""}[site.pageable],
             each=byte_size(site.size_bytes / max(site.count, 1)),
-            bytes_=byte_size(figures.per_span(site.size_bytes)),
+            bytes_=_amount(site, figures),
             share=site.size_bytes / large[0].size_bytes,
         )
         for site in large
     )
+
+
+def _amount(site: Site, figures: Figures) -> str:
+    if figures.has_steps and site.per_step < 0.5:
+        return "once" if site.count == 1 else f"{site.count:,} times in all"
+    return byte_size(figures.per_span(site.size_bytes))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from syncscope.errors import UsageError
 from syncscope.reports.units import duration, percent
@@ -23,8 +24,13 @@ def template(name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": percent, "duration": duration}
+    environment.filters |= {"percent": percent, "duration": duration, "codes": codes}
     return environment.get_template(name)
+
+
+def codes(text: str) -> Markup:
+    """Escaped text in which what stands between backticks is code."""
+    return Markup(re.sub("`([^`\n]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def static(name: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from syncscope.analysis.result import Analysis
 from syncscope.recording.manifest import CollectorStatus, Manifest
 from syncscope.records import Coverage, Replay
+from syncscope.reports.figures import figures_of
 from syncscope.reports.units import duration, percent, quantity
 from syncscope.reports.visible_text import visible
 
@@ -120,15 +121,15 @@ def _facts(analysis: Analysis) -> Iterator[tuple[str, str]]:
         start = datetime.fromtimestamp(manifest.origin_unix_ns // 1_000_000_000, tz=UTC)
         yield "Started", f"{start:%Y-%m-%d %H:%M:%S} UTC"
     windows = [f"{duration(w.start_ns)} to {duration(w.end_ns)}" for w in manifest.windows]
-    yield "GPU activity in", _listed(windows) or "no window"
-    yield "Steps", f"{run.steps:,}" if run.steps else "no step marks"
+    yield "GPU activity", _listed(windows) + " after the start" if windows else "no window"
+    yield "Steps", figures_of(analysis.summary).steps_in_words if run.steps else "no step marks"
     if manifest.threads:
         names = [visible(thread.name, 60) for thread in manifest.threads]
         yield quantity(len(names), "thread").capitalize(), _listed(names)
     if manifest.world_size > 1:
         yield "Rank", f"{manifest.rank} of {manifest.world_size}"
     yield "Program ended", _ending(manifest)
-    yield "Replay error", _replay_error(analysis.summary.replay)
+    yield "Replay", _replay_error(analysis.summary.replay)
     yield "Recording", visible(manifest.run_id, 80)
 
 
@@ -145,7 +146,7 @@ def _replay_error(replay: Replay) -> str:
     """How far off the recording comes out when it is replayed unchanged."""
     if replay.baseline_error is None:
         return "not replayed: gains are upper bounds"
-    error = f"{replay.baseline_error:+.1%}, replayed unchanged"
+    error = f"reproduces the recording within {abs(replay.baseline_error) * 100:.1f} %"
     return error if replay.used else f"{error}: too much, so gains are upper bounds"
 
 

@@ -20,6 +20,7 @@ from syncscope.records import Site
 from syncscope.reports.cause_help import help_for
 from syncscope.reports.caveats import caveats_of
 from syncscope.reports.figures import Figures, figures_of
+from syncscope.reports.glossary import WORTH_FIXING
 from syncscope.reports.sites import MAX_STACK_LINES, gain_of, sorted_sites
 from syncscope.reports.visible_text import one_line, visible, visible_block
 from syncscope.version import __version__
@@ -150,9 +151,9 @@ def _message(site: Site, figures: Figures) -> str:
         does = "copies through pageable memory"
     gain = gain_of(site, figures)
     span = " a step" if figures.has_steps else ""
-    cost = f", and costs {gain}{span}" if gain else ""
+    cost = f"; rewriting it gives back {gain}{span}" if gain else ""
     if site.verdict == "harmless":
-        cost = ", but costs no measurable time in this run"
+        cost = f"; rewriting it does not give back {WORTH_FIXING}"
     text = f"`{one_line(site.expression, 160)}` {does}{cost}."
     if site.library_line:
         text += f" The wait is inside a library, at {visible(site.library_line, 200)}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from syncscope.records import Site
+from syncscope.records import Advice, Site
 from syncscope.reports.figures import Figures
 from syncscope.reports.source_excerpt import SourceLine, excerpt
 from syncscope.reports.units import byte_size, duration, milliseconds, percent, rate
@@ -54,6 +54,8 @@ class SiteRow:
     gain: str
     advice_title: str
     advice_text: str
+    rewrite_note: str
+    """What to know before one uses `rewrite`; "" where there is nothing to know."""
     rewrite: str
     code: tuple[SourceLine, ...]
     no_code: str
@@ -78,6 +80,7 @@ class SiteRow:
     """The other sites of the same expression: a library may wait at several of its lines."""
 
 
+_SEVERITY = {"unsafe": 4, "fix": 3, "harmless": 2, "allowed": 1}
 OWNERS = {"user": "your code", "library": "a library", "torch": "PyTorch"}
 
 
@@ -164,16 +167,42 @@ def gain_of(site: Site, figures: Figures) -> str:
     return f"{bound} {estimated}{duration(site.savings_ns_per_step)}"
 
 
+def advice_for(site: Site) -> Advice:
+    """The advice for a site; for one that is as it should be, why there is nothing to change."""
+    if site.flagged or site.verdict == "allowed" or site.cause == "asynchronous_copy":
+        return site.advice
+    if site.kind == "allocator":
+        text = "The allocator asks for memory while it fills up, as in every run."
+    elif site.explicit:
+        text = "The program waits here outside the step loop."
+    else:
+        text = "It happens once, not in the step loop."
+    return Advice("Nothing to change", text, "")
+
+
+def _rewrite_note(site: Site, figures: Figures) -> str:
+    if site.verdict != "harmless" or not site.flagged or not figures.has_activity:
+        return ""
+    return "Gains nothing measurable; leave it unless you rewrite the line anyway."
+
+
+def _cause(site: Site) -> str:
+    """Asking for memory at the start is no churn."""
+    if site.kind == "allocator" and not site.flagged and not site.explicit:
+        return "allocator fills up"
+    return visible(site.cause.replace("_", " "), 80)
+
+
 def _row(anchor: str, site: Site, figures: Figures, sources: Mapping[str, str]) -> SiteRow:
     idle_ns = figures.per_span(site.exposed_idle_ns)
-    stack = _stack(site, sources)
+    stack, advice = _stack(site, sources), advice_for(site)
     code = excerpt(sources.get(site.file, ""), site)
     return SiteRow(
         anchor=anchor,
         location=location_of(site),
         function=visible(site.function, 120),
         expression=one_line(site.expression, 160),
-        cause=visible(site.cause.replace("_", " "), 80),
+        cause=_cause(site),
         tags=_tags(site),
         op=visible(site.op, 120),
         per_step=occurrences(site, figures),
@@ -182,9 +211,10 @@ def _row(anchor: str, site: Site, figures: Figures, sources: Mapping[str, str]) 
         idle_share=min(idle_ns / figures.idle_ns, 1.0) if figures.idle_ns > 0 else 0.0,
         verdict=visible(site.verdict, 40),
         gain=gain_of(site, figures),
-        advice_title=visible(site.advice.title, 300),
-        advice_text=visible_block(site.advice.text, 2_000),
-        rewrite=visible_block(site.advice.rewrite, MAX_CODE),
+        advice_title=visible(advice.title, 300),
+        advice_text=visible_block(advice.text, 2_000),
+        rewrite_note=_rewrite_note(site, figures),
+        rewrite=visible_block(advice.rewrite, MAX_CODE),
         code=code,
         no_code="" if code else _why_no_code(site),
         whole_expression=visible_block(site.expression, MAX_CODE),
@@ -218,6 +248,7 @@ def _sort_keys(site: Site, figures: Figures) -> tuple[tuple[str, float], ...]:
         ("blocked", site.blocked_ns),
         ("idle", site.exposed_idle_ns),
         ("gain", _gain_ns(site)),
+        ("verdict", _SEVERITY.get(site.verdict, 0)),
     )
 
 
@@ -225,7 +256,7 @@ def _filters(site: Site) -> tuple[tuple[str, str], ...]:
     return (
         ("owner", OWNERS.get(site.owner, visible(site.owner, 40))),
         ("verdict", visible(site.verdict, 40)),
-        ("cause", visible(site.cause.replace("_", " "), 80)),
+        ("cause", _cause(site)),
         ("file", visible_path(site.file) or "unknown"),
     )
 
@@ -257,7 +288,7 @@ def _moves_to(site: Site, sites: Sequence[Site], anchors: Mapping[str, str]) -> 
 
 def _in_library(site: Site) -> str:
     where = visible_path(site.library_line or "") or "the same line"
-    what = visible(site.cause.replace("_", " "), 80) or visible(site.kind, 40)
+    what = _cause(site) or visible(site.kind, 40)
     return f"{what} at {where}"
 
 
@@ -292,13 +323,13 @@ def _tags(site: Site) -> tuple[str, ...]:
 def _details(site: Site, figures: Figures) -> Iterable[tuple[str, str]]:
     if site.op:
         yield "Operator", visible(site.op, 120)
-    counted = f" in {figures.steps:,} steps" if figures.has_steps else ""
+    counted = f" in {figures.steps:,} recorded steps" if figures.has_steps else ""
     yield "Occurrences", f"{site.count:,}{counted}"
     yield "Host blocked in all", duration(site.blocked_ns)
     yield "Exposed idle in all", duration(site.exposed_idle_ns)
     if site.savings_ns_per_step > 0:
         saved = duration(site.savings_ns_per_step) + (" a step" if figures.has_steps else "")
-        yield ("Gain, replayed" if figures.replayed else "Gain at most"), saved
+        yield ("Gives back, by replay" if figures.replayed else "Gives back at most"), saved
     if site.size_bytes > 0:
         yield "Moved in all", byte_size(site.size_bytes)
     if site.pageable is not None:

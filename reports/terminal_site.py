@@ -33,6 +33,8 @@ def write_site(
         page.paragraph(row.advice_title, indent=4, style="green", mark="→ ")
     if row.advice_text:
         page.paragraph(row.advice_text, indent=6)
+    if row.rewrite_note and (row.advice_text or row.rewrite):
+        page.paragraph(row.rewrite_note, indent=6, style="dim")
     if row.rewrite:
         page.code(row.rewrite, indent=8, style="green")
 

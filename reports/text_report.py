@@ -95,6 +95,8 @@ def worth_attention(analysis: Analysis) -> list[Site]:
 
 def _write_head(page: Page, view: ReportView) -> None:
     page.paragraph(f"{view.program} · {view.subtitle}", style="dim")
+    if view.command:
+        page.paragraph(view.command, mark="$ ", style="dim")
     page.line()
     _write_verdict(page, view.verdict)
     for caveat in view.caveats:
@@ -108,8 +110,9 @@ def _write_head(page: Page, view: ReportView) -> None:
 
 def _write_verdict(page: Page, verdict: Verdict) -> None:
     page.paragraph(verdict.sentence, style="bold")
-    if verdict.explanation:
-        page.paragraph(verdict.explanation)
+    for text in (verdict.explanation, verdict.certainty):
+        if text:
+            page.paragraph(text)
 
 
 def _write_idle(page: Page, view: ReportView) -> None:
@@ -154,7 +157,7 @@ def _write_sites(page: Page, analysis: Analysis, figures: Figures, only: SiteFil
 
 def _why_none(every: Sequence[Site], only: SiteFilter) -> str:
     if only.words and any(site.flagged for site in every):
-        return f"No flagged place for {visible(only.words, 200)}."
+        return f"No flagged line for {visible(only.words, 200)}."
     return "No line was flagged."
 
 
@@ -162,11 +165,11 @@ def _left_out(matching: Sequence[Site], shown: Sequence[Site], only: SiteFilter)
     flagged = sum(site.flagged for site in matching)
     listed = flagged if only.flagged_only else len(matching)
     if listed > len(shown):
-        kind = "more flagged place" if only.flagged_only else "more place"
+        kind = "more flagged line" if only.flagged_only else "more line"
         yield f"{quantity(listed - len(shown), kind)} not shown: --top N shows N of them."
     if len(matching) > listed:
-        places = quantity(len(matching) - listed, "more place")
-        yield f"Not flagged: {places} recorded; --all shows them."
+        lines = quantity(len(matching) - listed, "more line")
+        yield f"Not flagged: {lines} recorded; --all shows them."
 
 
 def _write_coverage(page: Page, view: ReportView, analysis: Analysis) -> None:

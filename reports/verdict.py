@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from syncscope.records import Summary
+from syncscope.reports.accuracy import how_sure
 from syncscope.reports.figures import Figures
+from syncscope.reports.launching import launching_in_words
 from syncscope.reports.units import duration, percent, quantity, with_article
 
 GPU_BOUND_IDLE_FRACTION = 0.05
@@ -24,6 +26,8 @@ class Verdict:
     tone: str
     sentence: str
     explanation: str
+    certainty: str = ""
+    """How far the times can be off; "" where nothing is claimed."""
 
 
 def verdict_of(summary: Summary, figures: Figures) -> Verdict:
@@ -40,7 +44,8 @@ def verdict_of(summary: Summary, figures: Figures) -> Verdict:
         clauses.insert(0, f"{lines} {verb} memory that is still being copied")
         tone = "unsafe"
     sentence = "; ".join(clauses)
-    return Verdict(tone, sentence[:1].upper() + sentence[1:] + ".", explanation)
+    sentence = sentence[:1].upper() + sentence[1:] + "."
+    return Verdict(tone, sentence, explanation, how_sure(summary, figures))
 
 
 def _nothing(summary: Summary, figures: Figures) -> Verdict | None:
@@ -70,11 +75,11 @@ def _measured(summary: Summary, figures: Figures) -> tuple[str, list[str], str]:
         clauses = [_idle(summary, figures), _gain(summary, figures)]
         if figures.harmless:
             clauses.append(_harmless(figures, more=True))
-        explanation = _how_sure(summary)
+        explanation = ""
         if figures.gain_ns > figures.idle_ns:
-            explanation = f"{_COPIES_ALONE} {explanation}"
+            explanation = _COPIES_ALONE
         elif _mostly_not_lines(figures):
-            explanation += f" {_other_cause(figures)}"
+            explanation = _other_cause(summary, figures)
         return "gain", clauses, explanation
     if figures.idle_fraction < GPU_BOUND_IDLE_FRACTION:
         tone = "fine"
@@ -84,7 +89,9 @@ def _measured(summary: Summary, figures: Figures) -> tuple[str, list[str], str]:
         # Not praise: the GPU idles, only not for a reason that a line could be blamed for.
         tone = "neutral"
         clauses = [f"{_idle(summary, figures)}, but not because of a line that is worth fixing"]
-        explanation = _other_cause(figures)
+        explanation = _other_cause(summary, figures)
+        if figures.harmless and explanation:
+            explanation = f"Their waits are not the reason. {explanation}"
     if figures.harmless:
         clauses.append(_harmless(figures, more=False))
     elif not any(site.flagged for site in summary.sites):
@@ -152,33 +159,21 @@ def _harmless(figures: Figures, *, more: bool) -> str:
     return f"{article}{counted} {'is' if count == 1 else 'are'} harmless"
 
 
-def _how_sure(summary: Summary) -> str:
-    error = summary.replay.baseline_error
-    if summary.replay.used and error is not None:
-        return (
-            "Gains come from replaying the recording without the line; replaying it unchanged "
-            f"is off by {percent(abs(error))}."
-        )
-    return (
-        "Gains are upper bounds: the idle time charged to a line, and the time in which its "
-        "copies ran alone. What the GPU does next may still have to wait for something else."
-    )
-
-
 def _mostly_not_lines(figures: Figures) -> bool:
     """Whether most of the idle time would stay if no line waited or copied."""
     causes = ("sync", "transfer", "allocator")
     return sum(share.fraction for share in figures.idle_shares if share.cause in causes) < 0.5
 
 
-def _other_cause(figures: Figures) -> str:
+def _other_cause(summary: Summary, figures: Figures) -> str:
+    """Why the GPU idles most, and what helps, where that is not a line that waits."""
+    if launching := launching_in_words(summary, figures):
+        return launching
     if not figures.idle_shares:
         return ""
     top = figures.idle_shares[0]
     text = f"Most of the idle time ({percent(top.fraction)}): {top.words}."
     hints = {
-        "launch": " Fewer and larger kernels help here: torch.compile, CUDA graphs, larger"
-        " batches, fused optimizers.",
         "dataloader": " More workers, or less work for each sample, help here.",
         "gc": " gc.freeze() after warm-up, or fewer reference cycles, help here.",
     }

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from syncscope.analysis.result import Analysis
-from syncscope.records import Summary
+from syncscope.records import Regime, Summary
 from syncscope.reports.caveats import Caveat, caveats_of
-from syncscope.reports.figures import Figures, IdleShare, figures_of
+from syncscope.reports.figures import HOST_WORK, Figures, IdleShare, figures_of
+from syncscope.reports.glossary import GLOSSARY
+from syncscope.reports.launching import kernels_in_words
 from syncscope.reports.moved import Moved, moved_most
 from syncscope.reports.recorded import Recorded, coverage_share, device_model, recorded_of
 from syncscope.reports.sites import SiteRow, site_rows, sorted_sites
@@ -17,6 +20,7 @@ from syncscope.reports.units import duration, percent, quantity, with_article
 from syncscope.reports.verdict import Verdict, verdict_of
 from syncscope.reports.visible_text import visible, visible_path
 
+MAX_COMMAND = 2_000
 MAX_FLAGGED = 400
 MAX_UNFLAGGED = 200
 """Rows in a report: it has to open in a browser. summary.json holds all sites."""
@@ -24,11 +28,10 @@ MAX_UNFLAGGED = 200
 REGIMES = {
     "sync": ("waits", "of a step is idle because the host waits"),
     "transfer": ("copies", "of a step goes to copies that are waited for"),
-    "launch": ("the host", "of a step the GPU has nothing to run: launches come too slowly"),
     "gpu": ("the GPU", "of a step it computes"),
     "input": ("the input", "of a step is idle because of the DataLoader"),
 }
-"""Kind of `records.Regime` -> its name, and what its fraction is of."""
+"""Kind of `records.Regime` -> its name, and what its fraction is of; `launch` has other words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class ReportView:
     """Everything that a report shows but the timeline; all texts are safe to show."""
 
     program: str
+    command: str
+    """The program with its arguments, as a shell takes them; "" where it has none."""
     subtitle: str
     simulated: bool
     span: str
@@ -66,6 +71,7 @@ class ReportView:
     steps: StepChart | None
     moved: tuple[Moved, ...]
     recorded: Recorded
+    glossary: tuple[tuple[str, str], ...]
     site_anchors: dict[str, str]
     """Site id -> anchor, for the sites that are shown."""
 
@@ -83,7 +89,8 @@ def report_view(analysis: Analysis) -> ReportView:
     anchors = {site.id: row.anchor for site, row in zip(shown, rows, strict=True)}
     return ReportView(
         program=_program(summary),
-        subtitle=" · ".join(_subtitle(summary)),
+        command=_command(summary),
+        subtitle=" · ".join(_subtitle(summary, figures)),
         simulated=summary.run.simulated,
         span="step" if figures.has_steps else "all",
         verdict=verdict_of(summary, figures),
@@ -100,6 +107,7 @@ def report_view(analysis: Analysis) -> ReportView:
         steps=step_chart(summary),
         moved=moved_most(shown, figures, anchors),
         recorded=recorded_of(analysis),
+        glossary=GLOSSARY,
         site_anchors=anchors,
     )
 
@@ -121,15 +129,24 @@ def _program(summary: Summary) -> str:
     return "imported trace" if summary.run.imported else "program"
 
 
-def _subtitle(summary: Summary) -> Iterator[str]:
+def _command(summary: Summary) -> str:
+    argv = summary.run.argv
+    return visible(shlex.join(argv), MAX_COMMAND) if len(argv) > 1 else ""
+
+
+def _subtitle(summary: Summary, figures: Figures) -> Iterator[str]:
     run = summary.run
-    device = device_model(run.device) or "no GPU"
-    yield f"shadow GPU, modelled on {device}" if run.simulated else device
+    device = device_model(run.device)
+    if run.simulated:
+        yield f"simulated on a shadow GPU, modelled on {device or 'an unnamed GPU'}"
+    else:
+        yield f"recorded on {device}" if device else "no GPU"
     if run.torch:
         yield f"torch {visible(run.torch, 40)}"
     if run.steps > 1:
-        yield quantity(run.steps, "step")
-    yield f"{duration(run.window_ns)} recorded"
+        yield figures.steps_in_words
+    warm = ", warm-up included" if figures.steady not in (0, run.steps) else ""
+    yield f"{duration(run.window_ns)} recorded{warm}"
     if run.ranks > 1:
         yield quantity(run.ranks, "rank")
 
@@ -144,17 +161,17 @@ def _idle_total(figures: Figures) -> str:
 def _tiles(summary: Summary, figures: Figures) -> Iterator[Tile]:
     estimated = " (estimated)" if summary.run.simulated else ""
     if figures.has_steps:
-        note = f"median of {quantity(figures.steps, 'step')}"
+        note = f"median of {figures.steps_in_words}"
         yield Tile(f"Step time{estimated}", duration(figures.span_ns), note)
     else:
         yield Tile(f"Recorded{estimated}", duration(figures.span_ns), "no steps to compare")
     yield _idle_tile(summary, figures, estimated)
-    yield _cause_tile(figures, estimated)
+    pace = summary.launches
+    if pace is not None and figures.has_steps:
+        label = f"Kernels a step{estimated}"
+        yield Tile(label, f"{pace.kernels_per_step:,.0f}", kernels_in_words(pace))
     if summary.regime is not None and figures.has_activity:
-        words, of = REGIMES.get(
-            summary.regime.kind, (visible(summary.regime.kind, 40), "of a step")
-        )
-        yield Tile(f"Bound by{estimated}", words, f"{percent(summary.regime.fraction)} {of}")
+        yield _regime_tile(summary.regime, figures, estimated)
     yield _best_case_tile(figures, estimated)
     yield _coverage_tile(summary)
 
@@ -172,13 +189,14 @@ def _idle_tile(summary: Summary, figures: Figures, estimated: str) -> Tile:
     return Tile(label, percent(figures.idle_fraction), _idle_total(figures))
 
 
-def _cause_tile(figures: Figures, estimated: str) -> Tile:
-    label = f"Idle, main cause{estimated}"
-    if not figures.idle_shares:
-        return Tile(label, "–", "no idle time was found")
-    top = figures.idle_shares[0]
-    note = f"{percent(top.fraction)} of it: {top.words}"
-    return Tile(label, duration(top.time_ns), note)
+def _regime_tile(regime: Regime, figures: Figures, estimated: str) -> Tile:
+    label = f"Bound by{estimated}"
+    if regime.kind == "launch":
+        if figures.share_of(HOST_WORK) > figures.share_of("launch"):
+            return Tile(label, "the host", "it does other work between launches")
+        return Tile(label, "the host", "it launches too slowly")
+    words, of = REGIMES.get(regime.kind, (visible(regime.kind, 40), "of a step"))
+    return Tile(label, words, f"{percent(regime.fraction)} {of}")
 
 
 def _best_case_tile(figures: Figures, estimated: str) -> Tile:
@@ -186,7 +204,7 @@ def _best_case_tile(figures: Figures, estimated: str) -> Tile:
     if not figures.has_activity:
         return Tile(label, "unknown", "needs GPU activity")
     if figures.gain_ns <= 0:
-        return Tile(label, duration(figures.span_ns), "no line to gain from")
+        return Tile(label, duration(figures.span_ns), "no line gives back anything")
     share = percent(figures.gain_ns / figures.span_ns) if figures.span_ns else "–"
     best = duration(figures.best_case_ns)
     if figures.replayed:

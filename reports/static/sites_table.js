@@ -7,10 +7,11 @@
   const heads = Array.from(document.querySelectorAll("button.sort"));
   let sorted = { key: "", falling: true };
 
-  // Places rise by name and line, numbers fall: what is large is what one looks for.
+  // Texts rise, numbers fall: what is large is what one looks for.
+  const TEXTS = { place: ".place", what: ".what" };
   function before(a, b) {
-    if (sorted.key === "place") {
-      const [left, right] = [a, b].map((row) => row.querySelector(".place").textContent);
+    if (TEXTS[sorted.key]) {
+      const [left, right] = [a, b].map((row) => row.querySelector(TEXTS[sorted.key]).textContent);
       return left.localeCompare(right, "en", { numeric: true });
     }
     return b.getAttribute("data-by-" + sorted.key) - a.getAttribute("data-by-" + sorted.key);
@@ -25,7 +26,7 @@
     heads.forEach((head) => {
       const own = head.dataset.sort === key;
       head.setAttribute("aria-pressed", own);
-      head.dataset.order = own ? (sorted.falling === (key !== "place") ? "falling" : "rising") : "";
+      head.dataset.order = own ? (sorted.falling === !TEXTS[key] ? "falling" : "rising") : "";
       head.title = own ? "sorted " + head.dataset.order : "";
     });
   }
@@ -45,7 +46,8 @@
     });
     const all = rows.flat().length;
     const shown = counts.reduce((a, b) => a + b, 0);
-    form.querySelector("output").textContent = wanted.length ? shown + " of " + all + " lines" : "";
+    const found = shown ? shown + " of " + all + " lines" : "No line matches.";
+    form.querySelector("output").textContent = wanted.length ? found : "";
     // What is found only among those that are not flagged must be seen.
     const more = document.getElementById("unflagged");
     if (more && wanted.length && counts[counts.length - 1]) more.open = true;

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from syncscope.records import CAUSES_OF_IDLE
 from syncscope.reports import html_report
+from syncscope.reports.figures import IDLE_CAUSES_IN_WORDS
 
 STYLES = (Path(html_report.__file__).parent / "static" / "report.css").read_text(encoding="utf-8")
 LIGHT, DARK = (
@@ -58,8 +58,8 @@ def contrast(one, other):
 @pytest.mark.parametrize("vision", VISIONS)
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_causes_have_colours_that_can_be_told_apart(scheme, vision):
-    colors = {cause: lab(SCHEMES[scheme][cause], VISIONS[vision]) for cause in CAUSES_OF_IDLE}
-    for one, other in combinations(CAUSES_OF_IDLE, 2):
+    colors = {cause: lab(SCHEMES[scheme][cause], VISIONS[vision]) for cause in IDLE_CAUSES_IN_WORDS}
+    for one, other in combinations(IDLE_CAUSES_IN_WORDS, 2):
         assert np.linalg.norm(colors[one] - colors[other]) > CLEARLY, (one, other)
 
 

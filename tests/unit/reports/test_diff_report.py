@@ -61,7 +61,7 @@ def test_the_text_says_what_changed_by_how_much_and_where() -> None:
     assert re.search(r"Step time +20 ms \[19.5 ms .. 20.5 ms\] +10 ms .* −10 ms, less", text)
     assert re.search(r"GPU idle .* within noise", text)
     assert "New: 1 flagged line\n  train.py:9 in train\n      new.item()\n" in text
-    assert "      old:  fix, 1×, costs 3 ms" in text.partition("Gone: 1 flagged line")[2]
+    assert "      old:  fix, 1×, gives back 3 ms" in text.partition("Gone: 1 flagged line")[2]
     assert text.endswith("1 flagged line as before.\n")
     assert "Repeat both in turn" in text
 

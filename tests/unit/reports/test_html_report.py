@@ -171,7 +171,7 @@ def test_what_the_report_has_to_show_is_there(report):
         "libnvidia-ml.so.1 was not found",
         "syncscope run train.py --epochs 1",
         "Call stack, innermost first",
-        "1 more place waits or copies as it should; not flagged",
+        "1 more line waits or copies as it should; not flagged",
         "2025-12-02 00:00:00 UTC",
         "before the first step12 ms stopping them, after the last41 ms windows recorded1",
         "upper bounds",
@@ -216,7 +216,7 @@ def test_thousands_of_sites_stay_readable(analyses):
     sites = [analyses.make_site(id=f"s{n}", line=20) for n in range(3_000)]
     html = render_html(analyses.make_analysis(analyses.make_summary(*sites)))
     assert html.count('<details class="site"') == 400
-    assert "2600 more flagged places are in summary.json." in html
+    assert "2600 more flagged lines are in summary.json." in html
     assert len(html) < 3_000_000
 
 

@@ -82,7 +82,7 @@ def test_many_ranks_are_summed_up() -> None:
 
 def test_more_lines_than_fit_are_counted() -> None:
     text = render_job_text(job(sites=tuple(site(2, f"x{n}.item()") for n in range(14))))
-    assert "4 more flagged places not shown." in text
+    assert "4 more flagged lines not shown." in text
 
 
 def test_hostile_names_do_no_harm(tmp_path: Path) -> None:

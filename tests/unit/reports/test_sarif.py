@@ -90,8 +90,8 @@ def test_files_are_uris(analyses, file, owner, expected):
 def test_the_message_says_what_it_costs_and_what_to_do(analyses):
     text = result_of(analyses, analyses.make_site())["message"]["text"]
     assert text.startswith(
-        "`loss.item()` makes the host wait for the GPU, and costs up to 3.1 ms a step. "
-        "Accumulate on the GPU, read once: "
+        "`loss.item()` makes the host wait for the GPU; rewriting it gives back up to 3.1 ms a "
+        "step. Accumulate on the GPU, read once: "
     )
 
 

@@ -85,7 +85,7 @@ def test_only_the_top_sites_are_shown_and_the_rest_is_counted(analyses):
     analysis = analyses.make_analysis(analyses.make_summary(*sites))
     text = render_text(analysis)
     assert text.count("fix, up to") == 10
-    assert "4 more flagged places not shown: --top N shows N of them." in text
+    assert "4 more flagged lines not shown: --top N shows N of them." in text
     text = render_text(analysis, SiteFilter(top=14, flagged_only=True))
     assert text.count("fix, up to") == 14
     assert "not shown" not in text
@@ -195,9 +195,9 @@ def test_sites_are_chosen_by_owner_cause_and_file(analyses):
 def test_what_was_left_out_is_counted(analyses):
     analysis = analyses.plausible_analysis()
     text = render_text(analysis)
-    assert "Not flagged: 1 more place recorded; --all shows them." in text
+    assert "Not flagged: 1 more line recorded; --all shows them." in text
     nothing = render_text(analysis, SiteFilter(owner="torch", flagged_only=True))
-    assert "No flagged place for --owner torch." in nothing
+    assert "No flagged line for --owner torch." in nothing
 
 
 def test_it_is_said_where_a_value_was_made_and_where_the_wait_moves(analyses):

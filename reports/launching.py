@@ -1,0 +1,59 @@
+"""What keeps a GPU waiting for launches: many small kernels, or other work of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from syncscope.records import LaunchPace, Summary
+from syncscope.reports.figures import HOST_WORK, Figures
+from syncscope.reports.units import duration, percent
+
+WORTH_A_SENTENCE = 0.25
+"""Of the idle time: a cause with a smaller part is left to the list of causes."""
+
+CUPTI_FACTOR = 1.3
+"""By which recording slowed the launch-bound loop of the README's table, on an H200."""
+
+
+def launching_in_words(summary: Summary, figures: Figures) -> str:
+    """What the host does instead of launching, and what helps; "" where that is no matter."""
+    return " ".join(_sentences(summary, figures))
+
+
+def kernels_in_words(pace: LaunchPace) -> str:
+    """How long kernels are, and how often one begins."""
+    return f"{duration(pace.kernel_ns)} each, one every {duration(pace.interval_ns)}"
+
+
+def _sentences(summary: Summary, figures: Figures) -> Iterator[str]:
+    slow, other = figures.share_of("launch"), figures.share_of(HOST_WORK)
+    if other >= WORTH_A_SENTENCE:
+        yield (
+            f"For {percent(other)} of the idle time the host was busy with other work between "
+            "launches (Python, numpy, tensors on the CPU, sleeping): do that before the loop, in "
+            "the workers of a DataLoader, or on the GPU."
+        )
+    if slow < WORTH_A_SENTENCE:
+        return
+    pace, kernels = summary.launches, ""
+    if pace is not None and figures.has_steps:
+        kernels = f": {pace.kernels_per_step:,.0f} a step, {kernels_in_words(pace)}"
+    yield (
+        f"For {percent(slow)} of the idle time the host launches kernels too slowly{kernels}. "
+        "Fewer and larger ones help (torch.compile, CUDA graphs, larger batches, fused "
+        "optimizers); a rewrite that also launches less can gain more than is said here."
+    )
+    yield from _cost_of_recording(summary)
+
+
+def _cost_of_recording(summary: Summary) -> Iterator[str]:
+    if summary.run.simulated:
+        return
+    factor = summary.overhead.get("ratio_full")
+    if factor is not None:
+        yield f"Recording itself slowed the host by about x{factor:.2f}, as calibrated."
+    else:
+        yield (
+            "Recording itself slows such a loop, because CUPTI costs time for each launch: "
+            f"x{CUPTI_FACTOR:.1f} was measured on an H200, and --calibrate measures it here."
+        )

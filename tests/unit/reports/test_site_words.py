@@ -1,0 +1,109 @@
+"""What a report says of one line: what to leave, what needs no change, what happened once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from syncscope.records import Advice, Replay, StepRecord
+from syncscope.reports.figures import figures_of
+from syncscope.reports.html_report import render_html
+from syncscope.reports.pages import codes
+from syncscope.reports.text_report import render_text
+from syncscope.reports.view import report_view
+
+MS = 1_000_000
+
+
+def view_of(analyses, *sites, **changes):
+    return report_view(analyses.make_analysis(analyses.make_summary(*sites, **changes)))
+
+
+def test_a_harmless_line_is_to_be_left_before_it_is_rewritten(analyses):
+    harmless = analyses.make_site(id="h", verdict="harmless", savings_ns_per_step=0)
+    analysis = analyses.make_analysis(analyses.make_summary(analyses.make_site(), harmless))
+    first, second = report_view(analysis).flagged
+    assert (first.rewrite_note, second.rewrite_note[:24]) == ("", "Gains nothing measurable")
+    for text in (render_html(analysis), render_text(analysis)):
+        found = text.split("Gains nothing measurable; leave it unless")
+        assert len(found) == 2
+        assert "running += loss.detach()" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"kind": "allocator", "cause": "allocator_churn"}, "while it fills up"),
+        ({"explicit": True, "cause": "explicit_wait"}, "outside the step loop"),
+        ({"cause": "pageable_batch", "kind": "transfer"}, "happens once"),
+    ],
+)
+def test_what_is_as_it_should_be_is_not_told_to_change(analyses, changes, reason):
+    site = analyses.make_site(flagged=False, verdict="harmless", **changes)
+    (row,) = view_of(analyses, site).unflagged
+    assert (row.advice_title, row.rewrite) == ("Nothing to change", "")
+    assert reason in row.advice_text
+    assert "churn" not in row.cause
+
+
+def test_a_copy_that_nobody_waits_for_keeps_its_own_advice(analyses):
+    advice = Advice("Nothing to change: this copy does not wait", "An event tells.", "")
+    site = analyses.make_site(flagged=False, cause="asynchronous_copy", advice=advice)
+    assert view_of(analyses, site).unflagged[0].advice_text == "An event tells."
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(1, "once"), (3, "3 times in all"), (40, "10.8 MiB"), (80, "21.6 MiB")]
+)
+def test_what_happens_less_than_once_in_two_steps_has_no_figure_a_step(analyses, count, shown):
+    site = analyses.make_site(
+        kind="transfer", count=count, per_step=count / 40, size_bytes=count * int(10.8 * 2**20)
+    )
+    (moved,) = view_of(analyses, site).moved
+    assert (moved.each, moved.bytes_) == ("10.8 MiB", shown)
+
+
+def test_code_in_advice_is_code_and_nothing_else_is(analyses):
+    advice = Advice("Accumulate", "Write `a < b`, not <b>.", "")
+    html = render_html(analyses.make_analysis(analyses.make_summary(
+        analyses.make_site(advice=advice)
+    )))  # fmt: skip
+    assert "Write <code>a &lt; b</code>, not &lt;b&gt;." in html
+    assert codes("a ` b") == "a ` b"
+
+
+def test_steps_are_counted_the_same_way_everywhere(analyses):
+    steps = tuple(
+        StepRecord(n, n * 9 * MS, (n + 1) * 9 * MS, 9 * MS, (n + 1) * MS, 0, 0, 0, n > 0, "")
+        for n in range(12)
+    )
+    summary = replace(analyses.make_summary(analyses.make_site(), steps=12, step_ns=9 * MS))
+    summary = replace(summary, steps=steps)
+    view = report_view(analyses.make_analysis(summary))
+    words = "11 steady steps (12 recorded)"
+    assert view.tiles[0].note == f"median of {words}"
+    assert words in view.subtitle
+    assert dict(view.recorded.facts)["Steps"] == words
+    assert figures_of(summary).idle_ns == 7 * MS  # the median step, as in a diff
+    assert view.steps.summary.startswith("11 steady steps")
+
+
+def test_the_error_of_the_replay_has_no_sign(analyses):
+    summary = analyses.make_summary(
+        analyses.make_site(), replay=Replay(-1e-7, 9 * MS, used=True, fixed_ns_per_step=9 * MS)
+    )
+    facts = dict(report_view(analyses.make_analysis(summary)).recorded.facts)
+    assert facts["Replay"] == "reproduces the recording within 0.0 %"
+
+
+def test_arguments_stand_under_the_title(analyses):
+    assert view_of(analyses, argv=("train.py", "--name", "a b")).command == "train.py --name 'a b'"
+    assert view_of(analyses, argv=("train.py",)).command == ""
+
+
+def test_a_real_gpu_is_named_as_plainly_as_a_shadow(analyses):
+    assert view_of(analyses).subtitle.startswith("recorded on NVIDIA H200 · ")
+    simulated = view_of(analyses, simulated=True)
+    assert simulated.subtitle.startswith("simulated on a shadow GPU, modelled on NVIDIA H200 · ")
+    assert "numpy work outside of torch is not counted" in simulated.caveats[0].text
