@@ -14,13 +14,13 @@ import contextlib
 import os
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from syncscope.capture.warning_filters import quietly
 from syncscope.context import CaptureContext
 from syncscope.patches import Patches
 from syncscope.recording.tables import ActivityRow, RuntimeRow
@@ -72,8 +72,7 @@ class GpuActivity:
         if torch._C._autograd._profiler_enabled():
             raise RuntimeError("the program runs torch.profiler itself, which serves one at a time")
         profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quietly():
             profiler.start()
         self._profiler = profiler
         self._make_way()
@@ -109,8 +108,7 @@ class GpuActivity:
     def _stop(self, *, detach: bool) -> Any:
         self._patches.undo()
         profiler, self._profiler = self._profiler, None
-        with warnings.catch_warnings(), _detaching(detach):
-            warnings.simplefilter("ignore")
+        with quietly(), _detaching(detach):
             profiler.stop()
         return profiler.profiler.kineto_results
 

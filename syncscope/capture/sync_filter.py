@@ -22,6 +22,8 @@ from typing import Any
 
 import torch
 
+from syncscope.callsite import owner_of
+from syncscope.capture.warning_filters import Ignored, quietly
 from syncscope.patches import Patches
 
 _MESSAGE = "called a synchronizing "
@@ -41,7 +43,7 @@ class SyncFilter:
         self._hears = hears
         self._patches = Patches()
         self._program_mode = _OFF
-        self._entry = ("ignore", _Pattern(self._asked), Warning, None, 0)
+        self._entry = Ignored(self._asked, re.escape(_MESSAGE))
         self._forwarding = _Forwarding()
         self._registries: dict[str, dict[Any, Any]] = {}
 
@@ -51,18 +53,20 @@ class SyncFilter:
         for name in _MUTATION_HOOKS:
             if hasattr(warnings, name):
                 self._patches.put(warnings, name, self._then_first(getattr(warnings, name)))
-        self._put_entry_first()
+        self._entry.put_first()
         self._patch_mode()
+        if self._program_mode == _WARN:
+            self._take_over_shown()
         if self._program_mode != _ERROR:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch says once that the mode is a prototype
+            with quietly():  # torch says once that the mode is a prototype
                 self._set_mode(_WARN)
 
     def stop(self) -> None:
         """Give the program its own mode, filters and hooks back."""
         self._patches.undo()
-        self._remove_entry()
+        self._entry.remove()
         torch._C._cuda_set_sync_debug_mode(self._program_mode)
+        self._give_back_shown()
 
     def _asked(self, text: str) -> bool:
         """Whether our filter applies to a warning: it does to torch's, which it hides."""
@@ -80,6 +84,8 @@ class SyncFilter:
     def _forward(self, text: str, caller: FrameType | None) -> None:
         """Send a warning that the program asked for through the program's own filters."""
         module, file, line = "<sys>", "<sys>", 0
+        while caller is not None and owner_of(caller.f_code.co_filename) == "syncscope":
+            caller = caller.f_back  # the program called torch through a wrapper of ours
         if caller is not None:
             module = caller.f_globals.get("__name__", module)
             file, line = caller.f_code.co_filename, caller.f_lineno
@@ -89,6 +95,26 @@ class SyncFilter:
             warnings.warn_explicit(text, UserWarning, file, line, module, registry)
         finally:
             self._forwarding.now = False
+
+    def _take_over_shown(self) -> None:
+        """Hear also of warnings at lines whose warning the program has shown before.
+
+        Python asks no filter about those. Our own registries keep them from being shown again.
+        """
+        for name, module in list(sys.modules.items()):
+            shown = getattr(module, "__dict__", {}).get("__warningregistry__", {})
+            for key in [key for key in shown if str(key[0]).startswith(_MESSAGE)]:
+                taken = self._registries.setdefault(name, {"version": shown.get("version")})
+                taken[key] = shown.pop(key)
+
+    def _give_back_shown(self) -> None:
+        for name, shown in self._registries.items():
+            registry = getattr(sys.modules.get(name), "__dict__", {}).setdefault(
+                "__warningregistry__", {}
+            )
+            if registry.get("version", shown.get("version")) == shown.get("version"):
+                registry.update(shown)
+        self._registries.clear()
 
     def _patch_mode(self) -> None:
         self._set_mode = torch._C._cuda_set_sync_debug_mode
@@ -100,47 +126,15 @@ class SyncFilter:
         self._patches.put(torch._C, "_cuda_set_sync_debug_mode", set_mode)
         self._patches.put(torch._C, "_cuda_get_sync_debug_mode", lambda: self._program_mode)
 
-    def _put_entry_first(self) -> None:
-        # Inserting without `_filters_mutated` keeps the registries of warnings already shown, so
-        # that no warning of the program is shown a second time because of us.
-        filters = _filters()
-        if not filters or filters[0] is not self._entry:
-            self._remove_entry()
-            filters.insert(0, self._entry)
-
-    def _remove_entry(self) -> None:
-        filters = _filters()
-        filters[:] = [entry for entry in filters if entry is not self._entry]
-
     def _then_first(self, original: Callable[[], None]) -> Callable[[], None]:
         # `simplefilter`, `filterwarnings`, `resetwarnings` and `catch_warnings` all end in this
         # hook: whatever the program puts in front ("error", say), our entry goes before it.
         def mutated() -> None:
             original()
-            self._put_entry_first()
+            self._entry.put_first()
 
         return mutated
 
 
 class _Forwarding(threading.local):
     now = False
-
-
-class _Pattern:
-    """Stands where a filter has its regular expression: python asks it about each warning.
-
-    That is the cheapest place to hear of one: nothing is made for a warning that is ignored.
-    """
-
-    def __init__(self, hears: Callable[[str], bool]) -> None:
-        self.match = hears
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Libraries send the filters to worker processes.
-        return re.compile, (re.escape(_MESSAGE),)
-
-
-def _filters() -> list[Any]:
-    """The filter list in force (a context variable's from Python 3.14 on)."""
-    get = getattr(warnings, "_get_filters", None)
-    return get() if get is not None else warnings.filters  # type: ignore[return-value]

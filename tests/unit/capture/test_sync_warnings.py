@@ -6,13 +6,18 @@ is shown in tests/gpu.
 
 from __future__ import annotations
 
+import functools
 import pickle
+import threading
+import time
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 
+from syncscope.capture import transfers
 from syncscope.capture.sync_warnings import SyncWarnings
 from syncscope.context import CaptureContext
 from syncscope.recording.tables import BlockingRow, Row
@@ -166,3 +171,88 @@ def test_stopping_gives_the_program_its_own_mode(mode: Mode, context: CaptureCon
     torch._C._cuda_set_sync_debug_mode(0)
     collector.stop()
     assert mode.value == 0
+
+
+def test_filters_that_the_program_puts_back_later_hold_nothing_of_us_that_acts(
+    mode: Mode, context: CaptureContext
+) -> None:
+    collector = SyncWarnings(context)
+    before = list(warnings.filters)
+    collector.start()
+    with warnings.catch_warnings():
+        collector.stop()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        synchronize()
+    assert len(seen) == 1
+    assert context.writer.rows("blocking") == []
+    warnings.filters[:] = before  # type: ignore[index]
+
+
+def test_a_line_whose_warning_the_program_has_shown_before_is_heard_and_not_shown_again(
+    mode: Mode, context: CaptureContext
+) -> None:
+    def line() -> None:
+        warnings.warn(MESSAGE, UserWarning, stacklevel=1)
+
+    mode.value = 1
+    collector = SyncWarnings(context)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        line()
+        collector.start()
+        line()
+        line()
+        collector.stop()
+        line()
+    assert len(seen) == 1
+    assert len(context.writer.rows("blocking")) == 2
+
+
+def test_what_else_the_program_has_shown_once_is_not_shown_again(
+    mode: Mode, context: CaptureContext
+) -> None:
+    def own() -> None:
+        warnings.warn("its own", UserWarning, stacklevel=1)
+
+    collector = SyncWarnings(context)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        own()
+        collector.start()
+        own()
+        collector.stop()
+        own()
+    assert len(seen) == 1
+
+
+def test_a_warning_that_came_through_a_wrapper_of_ours_is_shown_at_the_programs_line(
+    mode: Mode, rows: list[Row]
+) -> None:
+    torch._C._cuda_set_sync_debug_mode(1)
+    wrapper: dict[str, Any] = {"warn": functools.partial(warnings.warn, MESSAGE, UserWarning, 1)}
+    exec(compile("def item(): warn()", transfers.__file__, "exec"), wrapper)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        wrapper["item"]()
+    assert [entry.filename for entry in seen] == [__file__]
+
+
+def test_blocks_of_many_threads_that_end_in_any_order_do_not_lose_us(rows: list[Row]) -> None:
+    gate = threading.Barrier(4)
+
+    def block(number: int) -> None:
+        with warnings.catch_warnings():
+            gate.wait()
+            warnings.simplefilter("error")
+            gate.wait()
+            synchronize()
+            time.sleep(0.01 * (number % 3))
+        synchronize()
+
+    threads = [threading.Thread(target=block, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(rows) == 8
