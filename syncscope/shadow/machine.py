@@ -188,7 +188,7 @@ class Machine:
         row = (timeline.thread_number(), start_ns, timeline.now(), stack, "shadow", op, kind)
         self.blocking.append(BlockingRow(*row, explicit, cause))
         if kind == "sync" and not explicit:
-            check()
+            check(cause)
 
     def add_transfer(
         self,
@@ -227,7 +227,7 @@ class Machine:
             )
         )
         if not non_blocking:
-            check()
+            check(cause)
 
     def forbid_in_capture(self, op: str) -> None:
         """A wait while a graph is being captured: recorded, then CUDA's error."""

@@ -30,6 +30,10 @@ def test_the_error_comes_from_the_line_that_waits(shadow: syncscope.record) -> N
             x * 2
             with pytest.raises(syncscope.ImplicitSyncError) as caught:
                 x.nonzero()
+        assert "test_forbid.py:" in str(caught.value)
+        assert ": x.nonzero() makes the host wait for the GPU (data dependent size), which" in str(
+            caught.value
+        )
         lines = [frame.line for frame in traceback.extract_tb(caught.value.__traceback__)]
         assert "x.nonzero()" in lines
         x.sum().item()  # outside the block nothing is forbidden
@@ -102,7 +106,7 @@ def test_without_a_recording_torchs_warnings_become_errors(
     before = list(warnings.filters)
     with syncscope.forbid():
         assert modes[-1] == 1
-        with pytest.raises(syncscope.ImplicitSyncError):
+        with pytest.raises(syncscope.ImplicitSyncError, match=r"test_forbid.py:\d+: warnings.warn"):
             warnings.warn(MESSAGE, stacklevel=1)
     assert modes[-1] == 0
     assert list(warnings.filters) == before
@@ -124,6 +128,6 @@ def test_under_the_command_it_ends_the_program_as_any_error_would(
     )
     done = syncscope_command("run", "--device", "shadow", "-o", "rec", "prog.py")
     assert done.returncode == 1
-    assert "ImplicitSyncError: this line makes the host wait" in done.stderr
+    assert "ImplicitSyncError: prog.py:4: x.sum().item() makes the host wait" in done.stderr
     assert "line 4" in done.stderr
     assert "syncscope/shadow" not in done.stderr
