@@ -12,7 +12,7 @@ WORTH_A_SENTENCE = 0.25
 """Of the idle time: a cause with a smaller part is left to the list of causes."""
 
 CUPTI_FACTOR = 1.3
-"""By which recording slowed the launch-bound loop of the README's table, on an H200."""
+"""What recording did to the steps of the launch-bound loop of the README's table, on an H200."""
 
 
 def launching_in_words(summary: Summary, figures: Figures) -> str:
@@ -54,6 +54,6 @@ def _cost_of_recording(summary: Summary) -> Iterator[str]:
         yield f"Recording itself slowed the host by about x{factor:.2f}, as calibrated."
     else:
         yield (
-            "Recording itself slows such a loop, because CUPTI costs time for each launch: "
-            f"x{CUPTI_FACTOR:.1f} was measured on an H200, and --calibrate measures it here."
+            f"Recording itself slows such a loop: by x{CUPTI_FACTOR:.1f} on an H200, for what CUPTI "
+            "costs with each launch; --calibrate measures it here."
         )

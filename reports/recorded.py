@@ -121,7 +121,7 @@ def _facts(analysis: Analysis) -> Iterator[tuple[str, str]]:
         start = datetime.fromtimestamp(manifest.origin_unix_ns // 1_000_000_000, tz=UTC)
         yield "Started", f"{start:%Y-%m-%d %H:%M:%S} UTC"
     windows = [f"{duration(w.start_ns)} to {duration(w.end_ns)}" for w in manifest.windows]
-    yield "GPU activity", _listed(windows) + " after the start" if windows else "no window"
+    yield "GPU activity", _listed(windows) + " after the start, 0 in the timeline" if windows else "no window"
     yield "Steps", figures_of(analysis.summary).steps_in_words if run.steps else "no step marks"
     if manifest.threads:
         names = [visible(thread.name, 60) for thread in manifest.threads]

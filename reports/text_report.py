@@ -94,9 +94,7 @@ def worth_attention(analysis: Analysis) -> list[Site]:
 
 
 def _write_head(page: Page, view: ReportView) -> None:
-    page.paragraph(f"{view.program} · {view.subtitle}", style="dim")
-    if view.command:
-        page.paragraph(view.command, mark="$ ", style="dim")
+    page.paragraph(f"{view.command} · {view.subtitle}", style="dim")
     page.line()
     _write_verdict(page, view.verdict)
     for caveat in view.caveats:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from syncscope.analysis.result import Analysis
+from syncscope.records import StepRecord
 from syncscope.reports.marks import Integers, filled, longest
 from syncscope.reports.timeline_arrows import Arrows, arrows_of
 from syncscope.reports.timeline_counters import Counter, counters_of
@@ -50,6 +51,8 @@ class Timeline:
     labels: tuple[str, ...]
     steps: pd.DataFrame
     """index, start_ns, end_ns."""
+    typical: int
+    """Row of the steady step whose length is the median; -1 where there is none."""
     detail: tuple[Span, ...]
     arrows: Arrows
     counters: tuple[Counter, ...]
@@ -87,6 +90,7 @@ def timeline_of(analysis: Analysis, site_ids: Sequence[str]) -> Timeline:
         tracks=tuple(tracks),
         labels=texts,
         steps=steps,
+        typical=_typical(analysis.summary.steps[: len(steps)]),
         detail=detail,
         arrows=arrows_of(analysis, lanes, sites),
         counters=counters_of(analysis, start_ns, end_ns),
@@ -166,3 +170,9 @@ def _with_used_labels(
 def _steps(steps: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     note = f"The first {MAX_STEPS:,} of {len(steps):,} step boundaries are drawn."
     return steps.iloc[:MAX_STEPS], note if len(steps) > MAX_STEPS else ""
+
+
+def _typical(steps: Sequence[StepRecord]) -> int:
+    rows = [row for row, step in enumerate(steps) if step.steady]
+    rows.sort(key=lambda row: steps[row].length_ns)
+    return rows[(len(rows) - 1) // 2] if rows else -1

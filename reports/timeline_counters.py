@@ -13,7 +13,7 @@ MAX_SAMPLES = 1_000
 """Per device: at the rate of the samples, no screen shows more."""
 
 _COUNTERS = (
-    ("gpu_percent", "GPU busy (NVML)", "%", 1.0),
+    ("gpu_percent", "GPU busy (NVML, over up to 1 s)", "%", 1.0),
     ("memory_used_bytes", "Memory used", "GiB", 1 << 30),
     ("pcie_rx_bytes_per_s", "PCIe to GPU", "GB/s", 1e9),
     ("pcie_tx_bytes_per_s", "PCIe from GPU", "GB/s", 1e9),

@@ -38,6 +38,7 @@ def packed_timeline(timeline: Timeline) -> tuple[dict[str, Any], str]:
             "starts": columns.add(_steps_between(steps["start_ns"].to_numpy("i8"), origin)),
             "lengths": columns.add((steps["end_ns"] - steps["start_ns"]).to_numpy("i8")),
         },
+        "typical": timeline.typical,
         "detail": [[start - origin, end - origin] for start, end in timeline.detail],
         "arrows": _arrows(timeline.arrows, origin, columns),
         "counters": [_counter(counter, origin) for counter in timeline.counters],

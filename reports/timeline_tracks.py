@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from syncscope.analysis.launch_pace import is_other_work
 from syncscope.analysis.result import Analysis
+from syncscope.reports.figures import HOST_WORK
 from syncscope.reports.marks import Integers, Marks, Shares, sorted_marks
 from syncscope.reports.sites import DIRECTIONS
 from syncscope.reports.units import byte_size
@@ -101,8 +103,9 @@ def host_tracks(
 def gap_tracks(analysis: Analysis, labels: Labels, sites: Mapping[str, int]) -> list[Track]:
     """Idle time: one lane per device, a kind for each cause."""
     several = analysis.gaps["device"].nunique() > 1
+    causes = analysis.gaps["cause"].astype("str").mask(is_other_work(analysis.gaps), HOST_WORK)
     tracks = []
-    for (device, cause), rows in _grouped(analysis.gaps, ["device", "cause"]):
+    for (device, cause), rows in _grouped(analysis.gaps.assign(cause=causes), ["device", "cause"]):
         lane = Lane("gaps", device, -1, f"GPU {device} idle" if several else "GPU idle")
         label = labels.of([""] * len(rows), str)
         marks = _marks(rows, label, _site_numbers(rows, sites))

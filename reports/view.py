@@ -20,7 +20,7 @@ from syncscope.reports.units import duration, percent, quantity, with_article
 from syncscope.reports.verdict import Verdict, verdict_of
 from syncscope.reports.visible_text import visible, visible_path
 
-MAX_COMMAND = 2_000
+MAX_COMMAND = 400
 MAX_FLAGGED = 400
 MAX_UNFLAGGED = 200
 """Rows in a report: it has to open in a browser. summary.json holds all sites."""
@@ -49,7 +49,7 @@ class ReportView:
 
     program: str
     command: str
-    """The program with its arguments, as a shell takes them; "" where it has none."""
+    """The program with its arguments, as a shell takes them."""
     subtitle: str
     simulated: bool
     span: str
@@ -130,8 +130,7 @@ def _program(summary: Summary) -> str:
 
 
 def _command(summary: Summary) -> str:
-    argv = summary.run.argv
-    return visible(shlex.join(argv), MAX_COMMAND) if len(argv) > 1 else ""
+    return visible(shlex.join(summary.run.argv), MAX_COMMAND) or _program(summary)
 
 
 def _subtitle(summary: Summary, figures: Figures) -> Iterator[str]:

@@ -2,7 +2,7 @@
 // Draws the timeline with plotly and answers mouse and keyboard. A track is one filled path:
 // its events where they are few, else the share of time that they fill, as height.
 const syncscopeTimeline = (() => {
-  const { isExact, slotsBetween, markAt, arrowsBetween, occurrences, neighbour } = syncscopeTimelineData;
+  const { isExact, hasAny, slotsBetween, markAt, arrowsBetween, occurrences, neighbour } = syncscopeTimelineData;
   const element = document.getElementById("syncscope-timeline");
   const tip = document.getElementById("timeline-tip");
   const ROW = 34;
@@ -12,6 +12,7 @@ const syncscopeTimeline = (() => {
   const MOST_MARKS = 2500;
   const MOST_SLOTS = 700;
   const MOST_ARROWS = 14;
+  const LEAST_SEEN = 0.005;
   let data;
   let unit;
   let margin;
@@ -20,6 +21,8 @@ const syncscopeTimeline = (() => {
   let selected = null;
   let pointed = null;
   let counterRows;
+  let shown;  // the lanes that have something in view, from top to bottom
+  let rows;  // number of a lane -> its row, where it is shown
   let notify = () => {};
 
   function color(name) {
@@ -68,13 +71,14 @@ const syncscopeTimeline = (() => {
   function exactMarks(track, group, pixel, wanted) {
     const shapes = rectangles();
     // Events of the host are what one looks for: they are never thinner than can be seen.
-    const least = group === "host" || wanted ? 1.5 * pixel : 0;
+    const least = group === "host" || group === "engine" || wanted ? 1.5 * pixel : 0;
     const [first, last] = track.between(range[0] - least, range[1]);
     for (let i = first; i < last; i++) {
       if (wanted && !wanted(i)) continue;
       const start = Math.max(track.starts[i], range[0] - pixel);
       const end = Math.min(track.starts[i] + track.lengths[i], range[1] + pixel);
-      if (end >= start || least) shapes.add(start, Math.max(end, start + least), track.lane - HALF, track.lane + HALF);
+      const row = rows.get(track.lane);
+      if (end >= start || least) shapes.add(start, Math.max(end, start + least), row - HALF, row + HALF);
     }
     return shapes;
   }
@@ -88,10 +92,10 @@ const syncscopeTimeline = (() => {
       const { width, first, values } = slots[n];
       values.forEach((share, i) => {
         if (!share) return;
-        const shown = Math.min(Math.max(share, lane.group === "host" ? 0.12 : 0), 1 - height[i]);
-        const bottom = track.lane + HALF - 2 * HALF * height[i];
-        height[i] += shown;
-        shapes.add((first + i) * width, (first + i + 1) * width, bottom - 2 * HALF * shown, bottom);
+        const part = Math.min(Math.max(share, lane.group === "host" ? 0.12 : 0), 1 - height[i]);
+        const bottom = rows.get(track.lane) + HALF - 2 * HALF * height[i];
+        height[i] += part;
+        shapes.add((first + i) * width, (first + i + 1) * width, bottom - 2 * HALF * part, bottom);
       });
       return shapes;
     });
@@ -108,7 +112,7 @@ const syncscopeTimeline = (() => {
   function traces(width) {
     const pixel = (range[1] - range[0]) / Math.max(width, 100);
     const found = [boundaries()];
-    for (const lane of data.lanes) {
+    for (const lane of shown) {
       const exact = isExact(data, lane, range[0], range[1], MOST_MARKS);
       const shapes = exact ? lane.tracks.map((track) => exactMarks(track, lane.group, pixel)) : stackedSlots(lane);
       lane.tracks.forEach((track, n) => {
@@ -123,7 +127,7 @@ const syncscopeTimeline = (() => {
     for (const track of data.tracks) {
       const wanted = (i) => (selected && track.site(i) === selected.site) || (pointed && pointed.track === track && pointed.i === i);
       const group = data.lanes[track.lane].group;
-      if (group === "stream" || !(selected || (pointed && pointed.track === track))) continue;
+      if (!rows.has(track.lane) || group === "stream" || !(selected || (pointed && pointed.track === track))) continue;
       const shapes = exactMarks(track, group, pixel, wanted);
       if (shapes.x.length) found.push(trace(shapes, syncscopeWords.kindOf(track.kind)[0], 1, true));
     }
@@ -135,12 +139,12 @@ const syncscopeTimeline = (() => {
   }
 
   function boundaries() {
-    const shown = stepsInView();
+    const steps = stepsInView();
     const x = [];
     const y = [];
-    for (const step of shown.length <= 200 ? shown : []) {
+    for (const step of steps.length <= 200 ? steps : []) {
       x.push(step.start / unit.ns, step.start / unit.ns, null, step.end / unit.ns, step.end / unit.ns, null);
-      y.push(-0.5, data.lanes.length - 0.5, null, -0.5, data.lanes.length - 0.5, null);
+      y.push(-0.5, shown.length - 0.5, null, -0.5, shown.length - 0.5, null);
     }
     return { type: "scatter", mode: "lines", x, y, hoverinfo: "skip", showlegend: false,
       line: { color: color("strong-line"), width: 1, dash: "dot" } };
@@ -173,10 +177,12 @@ const syncscopeTimeline = (() => {
     const few = range[1] - range[0] < 3.5 * stepLength();
     if (!few && !selected) return [];
     const { from, fromLane, to, toLane } = data.arrows;
-    return arrowsBetween(data, ...range, MOST_ARROWS, selected ? selected.site : undefined).map((i) => {
-      const down = toLane[i] > fromLane[i] ? 1 : -1;
+    const found = arrowsBetween(data, ...range, MOST_ARROWS, selected ? selected.site : undefined);
+    return found.filter((i) => rows.has(fromLane[i]) && rows.has(toLane[i])).map((i) => {
+      const [above, below] = [rows.get(fromLane[i]), rows.get(toLane[i])];
+      const down = below > above ? 1 : -1;
       return {
-        x: to[i] / unit.ns, y: toLane[i] - down * HALF, ax: from[i] / unit.ns, ay: fromLane[i] + down * HALF * 0.6,
+        x: to[i] / unit.ns, y: below - down * HALF, ax: from[i] / unit.ns, ay: above + down * HALF * 0.6,
         xref: "x", yref: "y", axref: "x", ayref: "y", text: "", showarrow: true,
         arrowhead: 2, arrowsize: 0.9, arrowwidth: 1.3, arrowcolor: color("text"), opacity: 0.75,
       };
@@ -204,7 +210,7 @@ const syncscopeTimeline = (() => {
   }
 
   function layout(width) {
-    const height = ROW * data.lanes.length + COUNTER_ROW * counterRows.length;
+    const height = ROW * shown.length + COUNTER_ROW * counterRows.length;
     return {
       width, height: margin.t + margin.b + height, margin, dragmode: "zoom", hovermode: "closest", showlegend: false,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -212,14 +218,22 @@ const syncscopeTimeline = (() => {
       annotations: [...stepNames(), ...counterNames(height), ...arrows()],
       xaxis: { range: range.map((edge) => edge / unit.ns), gridcolor: color("line"), zeroline: false, anchor: counterRows.length ? "y" + (counterRows.length + 1) : "y",
         ticksuffix: " " + unit.name, tickcolor: color("line"), nticks: Math.round(width / 130), separatethousands: true },
-      yaxis: { range: [data.lanes.length - 0.5, -0.5], fixedrange: true, showgrid: false, zeroline: false,
+      yaxis: { range: [shown.length - 0.5, -0.5], fixedrange: true, showgrid: false, zeroline: false,
         domain: [COUNTER_ROW * counterRows.length / height, 1], ticks: "outside", ticklen: 6, tickcolor: "rgba(0,0,0,0)",
-        tickvals: data.lanes.map((_, n) => n), ticktext: data.lanes.map((lane) => plain(lane.label)) },
+        tickvals: shown.map((_, n) => n), ticktext: shown.map((lane) => plain(lane.label)) },
       ...counterAxes(height),
     };
   }
 
+  // Lanes that are empty in this view need no room; of all empty ones the first keeps it.
+  function arrange() {
+    const full = data.lanes.filter((lane) => hasAny(data, lane, range[0], range[1]));
+    shown = full.length ? full : data.lanes.slice(0, 1);
+    rows = new Map(shown.map((lane, row) => [data.lanes.indexOf(lane), row]));
+  }
+
   function draw() {
+    arrange();
     const width = document.documentElement.dataset.printing === undefined ? element.clientWidth : 660;
     const config = { displayModeBar: false, doubleClick: false, showTips: false };
     return Plotly.react(element, traces(width - margin.l - margin.r), layout(width), config);
@@ -239,9 +253,12 @@ const syncscopeTimeline = (() => {
     return go(middle - half * scale, middle + half * scale);
   }
 
+  // The step in the middle; out of everything the usual one, where steps are known to be steady.
   function oneStep() {
     const middle = (range[0] + range[1]) / 2;
-    const step = data.steps.find((one) => one.end > middle) || data.steps[data.steps.length - 1];
+    const all = range[0] <= everything()[0] && range[1] >= everything()[1];
+    const usual = all ? data.steps[data.typical] : undefined;
+    const step = usual || data.steps.find((one) => one.end > middle) || data.steps[data.steps.length - 1];
     return go(...padded(step.start, step.end));
   }
 
@@ -273,6 +290,11 @@ const syncscopeTimeline = (() => {
     return around(one);
   }
 
+  function step(direction) {
+    element.focus({ preventScroll: true });
+    return selected ? showOccurrence(selected.number + direction) : point(direction);
+  }
+
   // Events of the host come first: a site may have no gap of its own.
   function select(anchor) {
     const site = anchors.get(anchor);
@@ -283,6 +305,7 @@ const syncscopeTimeline = (() => {
     selected = { site, occurrences: all, number: 0 };
     const longest = all.reduce((best, { track, i }, n) =>
       (track.lengths[i] > all[best].track.lengths[all[best].i] ? n : best), 0);
+    element.focus({ preventScroll: true });
     showOccurrence(longest);
   }
 
@@ -292,34 +315,50 @@ const syncscopeTimeline = (() => {
     return draw();
   }
 
-  // The keyboard's pointer: from one event of the host to the next.
+  // The keyboard's pointer: from one event of the host, or idle time that can be seen, to the next.
   function point(direction) {
-    const now = pointed ? pointed.track.starts[pointed.i] : (range[0] + range[1]) / 2;
-    const found = neighbour(data, now, direction);
+    const edge = direction > 0 ? range[0] - 1 : range[1] + 1;
+    const now = pointed ? pointed.track.starts[pointed.i] : edge;
+    const found = neighbour(data, now, direction, (range[1] - range[0]) * LEAST_SEEN);
     if (!found) return;
-    selected = null;
-    pointed = found;
-    say(syncscopeWords.ofMark(data, found).join(", "), false);
+    pointAt(found);
     const start = found.track.starts[found.i];
     if (start < range[0] || start > range[1]) around(found);
     else draw();
   }
 
+  function pointAt(mark) {
+    selected = null;
+    pointed = mark;
+    say(syncscopeWords.ofMark(data, mark).join(", "), false);
+  }
+
+  // An event that belongs to no line is only told of.
   function open(mark) {
-    const site = mark && data.sites[mark.track.site(mark.i)];
-    if (site) notify(site.anchor);
+    if (!mark) return;
+    const site = data.sites[mark.track.site(mark.i)];
+    if (site) {
+      notify(site.anchor);
+      return;
+    }
+    pointAt(mark);
+    draw();
+  }
+
+  function openChosen() {
+    if (selected) notify(data.sites[selected.site].anchor);
+    else open(pointed);
   }
 
   const moves = {
     earlier: () => scaled(-0.8, 1), later: () => scaled(0.8, 1),
     in: () => scaled(0, 0.5), out: () => scaled(0, 2),
     all: () => go(...everything()), step: oneStep, clear,
-    next: () => showOccurrence(selected.number + 1),
-    previous: () => showOccurrence(selected.number - 1),
+    next: () => step(1), previous: () => step(-1),
   };
   const KEYS = {
     ArrowLeft: moves.earlier, ArrowRight: moves.later, "+": moves.in, "=": moves.in, "-": moves.out,
-    Home: moves.all, s: moves.step, n: () => point(1), p: () => point(-1), Enter: () => open(pointed), Escape: clear,
+    Home: moves.all, s: moves.step, n: moves.next, p: moves.previous, Enter: openChosen, Escape: clear,
   };
 
   // What the mouse is at: lane, time and the time that a pixel is wide. Null outside the lanes.
@@ -328,9 +367,9 @@ const syncscopeTimeline = (() => {
     const width = box.width - margin.l - margin.r;
     const x = event.clientX - box.left - margin.l;
     const row = Math.floor((event.clientY - box.top - margin.t) / ROW);
-    if (x < 0 || x > width || !data.lanes[row]) return null;
+    if (x < 0 || x > width || !shown[row]) return null;
     const pixel = (range[1] - range[0]) / width;
-    return { lane: data.lanes[row], time: range[0] + x * pixel, pixel };
+    return { lane: shown[row], time: range[0] + x * pixel, pixel };
   }
 
   function hit(event) {

@@ -73,6 +73,14 @@ const syncscopeTimelineData = (() => {
     return counts.reduce((sum, count) => sum + count, 0) <= most;
   }
 
+  // Whether a lane has anything between two times.
+  function hasAny(data, lane, start, end) {
+    return lane.tracks.some((track) => {
+      const [first, last] = track.between(start, end);
+      return last > first || slotsBetween(data, track, start, end, Infinity).values.some((share) => share > 0);
+    });
+  }
+
   // The shares of a track in slots between two times, on the finest level with at most `most`.
   function slotsBetween(data, track, start, end, most) {
     let level = 0;
@@ -124,12 +132,15 @@ const syncscopeTimelineData = (() => {
     return found.sort((a, b) => a.track.starts[a.i] - b.track.starts[b.i]);
   }
 
-  // The nearest mark of the host that begins after (direction 1) or before (-1) a time.
-  function neighbour(data, time, direction) {
+  // The nearest mark of the host, or gap of at least this length, that begins after
+  // (direction 1) or before (-1) a time.
+  function neighbour(data, time, direction, leastGap) {
     let best = null;
-    for (const lane of data.lanes.filter((one) => one.group === "host")) {
+    for (const lane of data.lanes.filter((one) => one.group === "host" || one.group === "gaps")) {
+      const least = lane.group === "gaps" ? leastGap : 0;
       for (const track of lane.tracks) {
-        const i = direction > 0 ? lowerBound(track.starts, time + 1) : lowerBound(track.starts, time) - 1;
+        let i = direction > 0 ? lowerBound(track.starts, time + 1) : lowerBound(track.starts, time) - 1;
+        while (track.lengths[i] < least) i += direction;
         if (i < 0 || i >= track.starts.length) continue;
         if (!best || (track.starts[i] - best.track.starts[best.i]) * direction < 0) best = { track, i };
       }
@@ -137,5 +148,5 @@ const syncscopeTimelineData = (() => {
     return best;
   }
 
-  return { read, isExact, slotsBetween, markAt, arrowsBetween, occurrences, neighbour, lowerBound };
+  return { read, isExact, hasAny, slotsBetween, markAt, arrowsBetween, occurrences, neighbour, lowerBound };
 })();

@@ -11,6 +11,7 @@ const syncscopeWords = (() => {
     dataloader: ["dataloader", "DataLoader"], idle_dataloader: ["dataloader", "idle: DataLoader"],
     gc: ["gc", "garbage collector"], idle_gc: ["gc", "idle: garbage collector"],
     idle_launch: ["launch", "idle: slow launches"],
+    idle_host_work: ["host_work", "idle: the host does other work"],
     idle_device_dependency: ["device_dependency", "idle: another stream"],
     idle_unknown: ["unknown", "idle: cause unknown"],
     race: ["race", "memory still being copied"], kernel: ["kernel", "kernel"], memset: ["memset", "memset"],
@@ -18,7 +19,7 @@ const syncscopeWords = (() => {
   const LEGEND = [
     ["sync", "wait for the GPU"], ["transfer", "copy between host and GPU"],
     ["transfer_async", "copy that nobody waits for"], ["allocator", "allocator"],
-    ["dataloader", "DataLoader"], ["gc", "garbage collector"], ["launch", "slow launches"],
+    ["dataloader", "DataLoader"], ["gc", "garbage collector"], ["launch", "slow launches"], ["host_work", "other work of the host"],
     ["device_dependency", "another stream"], ["unknown", "cause unknown"],
     ["race", "memory still being copied"], ["kernel", "kernel"], ["memset", "memset"],
   ];

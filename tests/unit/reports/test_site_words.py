@@ -99,7 +99,7 @@ def test_the_error_of_the_replay_has_no_sign(analyses):
 
 def test_arguments_stand_under_the_title(analyses):
     assert view_of(analyses, argv=("train.py", "--name", "a b")).command == "train.py --name 'a b'"
-    assert view_of(analyses, argv=("train.py",)).command == ""
+    assert view_of(analyses, argv=("train.py",)).command == "train.py"
 
 
 def test_a_real_gpu_is_named_as_plainly_as_a_shadow(analyses):

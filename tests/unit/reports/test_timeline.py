@@ -208,7 +208,7 @@ def test_counters_lie_within_the_timeline_and_leave_out_what_is_missing(analyses
     object.__setattr__(analysis, "nvml", pd.DataFrame(rows, columns=list(columns("nvml"))))
     found = counters_of(analysis, 1_000, 2_000)
     assert [counter.label for counter in found] == [
-        "GPU busy (NVML)", "Memory used", "PCIe from GPU",
+        "GPU busy (NVML, over up to 1 s)", "Memory used", "PCIe from GPU",
     ]  # fmt: skip
     assert (found[0].time_ns[0], found[0].time_ns[-1]) == (900, 2_100)
     assert {value for counter in found for value in counter.values} == {50.0, 1.0, 2.0}
