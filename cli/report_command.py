@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from syncscope.cli.latest_run import OptionalRun, latest_unless_named
 from syncscope.cli.ranks import is_job, write_job_report
 
 
 def report(
-    recording: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a recording.")],
+    run: OptionalRun = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="File; default: report.html in RUN.")
     ] = None,
@@ -20,12 +21,13 @@ def report(
     from syncscope.api import load
     from syncscope.cli.progress import progress
 
+    recording = latest_unless_named(run)
     if is_job(recording):
         typer.echo(write_job_report(recording, output))
         return
     with progress("analysing") as done:
-        run = load(recording, done)
-        run.summary()
+        loaded = load(recording, done)
+        loaded.summary()
     with progress("writing the report"):
-        path = run.report(output)
+        path = loaded.report(output)
     typer.echo(path)

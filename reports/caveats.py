@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from syncscope.analysis.result import Analysis
 from syncscope.recording.manifest import Manifest
 from syncscope.records import Summary
-from syncscope.reports.recorded import device_model
+from syncscope.reports.recorded import device_model, exit_in_words
 from syncscope.reports.units import percent, quantity
 from syncscope.reports.visible_text import visible
 
@@ -50,8 +50,9 @@ def _about_run(analysis: Analysis) -> Iterator[Caveat]:
             "after is missing.",
         )
     if manifest.exit is not None and (manifest.exit.code or manifest.exit.exception):
-        raised = f" ({visible(manifest.exit.exception, 200)})" if manifest.exit.exception else ""
-        yield Caveat("warning", f"The program ended with exit code {manifest.exit.code}{raised}.")
+        ending = exit_in_words(manifest.exit)
+        verb = "ended with" if ending.startswith("exit code") else "was"
+        yield Caveat("warning", f"The program {verb} {ending}.")
     if run.imported:
         yield Caveat(
             "note",

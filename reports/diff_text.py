@@ -22,10 +22,11 @@ def _lines(view: DiffView, width: int) -> Iterator[str]:
     yield from paragraph(view.sentence, width)
     for note in view.notes:
         yield from paragraph(note, width, mark="· ")
-    yield ""
-    head = ("per step", "old", "new", "change")
-    rows = [head, *((row.label, row.old, row.new, row.change) for row in view.figures)]
-    yield from columns(rows)
+    if view.figures:
+        yield ""
+        head = ("per step", "old", "new", "change")
+        rows = [head, *((row.label, row.old, row.new, row.change) for row in view.figures)]
+        yield from columns(rows)
     for group in view.groups:
         yield ""
         yield from _group(group, width)

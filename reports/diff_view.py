@@ -33,6 +33,7 @@ _NOTES = {
     "no_activity": "On a side no activity of the GPU was recorded: idle time is unknown.",
 }
 _OUTCOMES = {"better": "less", "worse": "more", "noise": "within noise", "unknown": "unknown"}
+_TONES = {"better": "fine", "worse": "unsafe"}
 _GROUPS = (("new", "New"), ("grown", "Grown"), ("gone", "Gone"), ("shrunk", "Shrunk"))
 
 
@@ -89,18 +90,30 @@ class DiffView:
 
 def diff_view(diff: Diff) -> DiffView:
     """Shape a diff. Pure; costs a pass over its code."""
+    compared = not _without_gpu(diff)
     return DiffView(
         old=visible_path(diff.old.name, 80),
         new=visible_path(diff.new.name, 80),
         old_facts=_facts(diff.old),
         new_facts=_facts(diff.new),
         sentence=_sentence(diff),
-        tone={"better": "fine", "worse": "unsafe"}.get(diff.step.outcome, "neutral"),
-        notes=tuple(_NOTES[note] for note in diff.notes),
-        figures=tuple(_figures(diff)),
-        groups=tuple(_groups(diff)),
-        rest=_rest(diff),
+        tone=_TONES.get(diff.step.outcome, "neutral") if compared else "neutral",
+        notes=tuple(_NOTES[note] for note in diff.notes) if compared else (),
+        figures=tuple(_figures(diff)) if compared else (),
+        groups=tuple(_groups(diff)) if compared else (),
+        rest=_rest(diff) if compared else "",
     )
+
+
+def _without_gpu(diff: Diff) -> list[str]:
+    """The sides on which the program used no GPU: there is nothing to compare then."""
+    sides = (("old", diff.old, [code.old for code in diff.code]),
+             ("new", diff.new, [code.new for code in diff.code]))  # fmt: skip
+    return [
+        name
+        for name, side, code in sides
+        if not side.has_activity and not any(code) and (side.simulated or not side.device)
+    ]
 
 
 def _facts(side: DiffSide) -> str:
@@ -116,6 +129,9 @@ def _facts(side: DiffSide) -> str:
 
 
 def _sentence(diff: Diff) -> str:
+    if unused := _without_gpu(diff):
+        who = f"the {unused[0]} run" if len(unused) == 1 else "both runs"
+        return f"Nothing to compare: {who} used no GPU."
     flagged = [change.status for change in diff.code if change.flagged]
     counts = [(words, flagged.count(status)) for status, words in _GROUPS]
     fates = [f"{number:,} {words.lower()}" for words, number in counts if number]

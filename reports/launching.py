@@ -54,6 +54,6 @@ def _cost_of_recording(summary: Summary) -> Iterator[str]:
         yield f"Recording itself slowed the host by about x{factor:.2f}, as calibrated."
     else:
         yield (
-            f"Recording itself slows such a loop: by x{CUPTI_FACTOR:.1f} on an H200, for what CUPTI "
-            "costs with each launch; --calibrate measures it here."
+            f"Recording itself slows such a loop: by x{CUPTI_FACTOR:.1f} on an H200, for what "
+            "CUPTI costs with each launch; --calibrate measures it here."
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePath
 
 from syncscope.analysis.result import Analysis
-from syncscope.recording.manifest import CollectorStatus, Manifest
+from syncscope.recording.manifest import CollectorStatus, Exit, Manifest
 from syncscope.records import Coverage, Replay
 from syncscope.reports.figures import figures_of
 from syncscope.reports.units import duration, percent, quantity
@@ -121,7 +122,10 @@ def _facts(analysis: Analysis) -> Iterator[tuple[str, str]]:
         start = datetime.fromtimestamp(manifest.origin_unix_ns // 1_000_000_000, tz=UTC)
         yield "Started", f"{start:%Y-%m-%d %H:%M:%S} UTC"
     windows = [f"{duration(w.start_ns)} to {duration(w.end_ns)}" for w in manifest.windows]
-    yield "GPU activity", _listed(windows) + " after the start, 0 in the timeline" if windows else "no window"
+    yield (
+        "GPU activity",
+        _listed(windows) + " after the start, 0 in the timeline" if windows else "no window",
+    )
     yield "Steps", figures_of(analysis.summary).steps_in_words if run.steps else "no step marks"
     if manifest.threads:
         names = [visible(thread.name, 60) for thread in manifest.threads]
@@ -138,8 +142,15 @@ def _ending(manifest: Manifest) -> str:
         return "not known: imported trace"
     if manifest.exit is None:
         return "not seen: the run was cut short"
-    raised = visible(manifest.exit.exception, 200)
-    return f"exit code {manifest.exit.code}" + (f" ({raised})" if raised else "")
+    return exit_in_words(manifest.exit)
+
+
+def exit_in_words(ending: Exit) -> str:
+    """How a program ended. A negative code is the signal that ended it, as for subprocesses."""
+    if ending.code in (-signal.SIGINT, 128 + signal.SIGINT):
+        return "interrupted (Ctrl-C)"
+    raised = visible(ending.exception, 200)
+    return f"exit code {ending.code}" + (f" ({raised})" if raised else "")
 
 
 def _replay_error(replay: Replay) -> str:

@@ -82,6 +82,25 @@ def rank_folders(folder: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
+def latest_recording(folder: Path) -> Path | None:
+    """The folder itself if it is a recording or a job, else the latest one of those in it."""
+    if _begun_ns(folder) is not None:
+        return folder
+    inside = folder.iterdir() if folder.is_dir() else ()
+    begun = {path: time_ns for path in inside if (time_ns := _begun_ns(path)) is not None}
+    return max(begun, key=lambda path: (begun[path], path.name), default=None)
+
+
+def _begun_ns(folder: Path) -> int | None:
+    """When a recording or a job was last begun or closed; None for any other folder."""
+    manifests = [folder / MANIFEST_NAME, *(rank / MANIFEST_NAME for rank in _ranks(folder))]
+    return max((path.stat().st_mtime_ns for path in manifests if path.is_file()), default=None)
+
+
+def _ranks(folder: Path) -> list[Path]:
+    return list(rank_folders(folder).values())
+
+
 def _first_unused(job: Path, rank: int) -> Path:
     number, folder = 1, job
     while (folder / f"rank-{rank}").exists():

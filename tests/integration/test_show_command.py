@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pty
+import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -45,10 +46,13 @@ def test_piped_text_is_plain_and_does_not_depend_on_a_terminal(syncscope_command
     result = syncscope_command("show", UPLOAD, env=without("COLUMNS"))
     assert (result.returncode, result.stderr) == (0, "")
     assert "\x1b" not in result.stdout
-    head = "examples/upload_bound.py · NVIDIA H200 · torch 2.11.0+cu130 · 8 steps · 990 ms recorded"
-    assert result.stdout.startswith(head + "\n")
+    head = (
+        "examples/upload_bound.py --steps 8 --size large · recorded on NVIDIA H200 · torch "
+        "2.11.0+cu130 · 6 steady steps (8 recorded)"
+    )
+    assert result.stdout.replace("\n", " ").startswith(head)
     narrow = syncscope_command("show", UPLOAD, env=without(COLUMNS="40"))
-    assert narrow.stdout.startswith("examples/upload_bound.py · NVIDIA H200 ·\n")
+    assert narrow.stdout.startswith("examples/upload_bound.py --steps 8\n--size large · ")
 
 
 @pytest.mark.parametrize(
@@ -167,3 +171,30 @@ def test_a_program_that_uses_no_gpu_is_told_so_at_once(
     shown = syncscope_command("show", "rec").stdout
     assert "The program never used the GPU" in shown
     assert "No line was flagged" not in shown
+
+
+@pytest.mark.parametrize("named", [(), ("syncscope-runs",), ("syncscope-runs/old",)])
+def test_without_a_run_the_latest_is_shown_and_named(
+    syncscope_command: Run, tmp_path: Path, named: tuple[str, ...]
+) -> None:
+    for age, name in enumerate(("new", "old")):
+        folder = tmp_path / "syncscope-runs" / name
+        shutil.copytree(UPLOAD, folder)
+        os.utime(folder / "manifest.json", (2e9 - age, 2e9 - age))
+    result = syncscope_command("show", *named)
+    assert result.returncode == 0
+    said = "" if "old" in "".join(named) else f"syncscope: {Path('syncscope-runs', 'new')} is the"
+    assert result.stderr.startswith(said)
+    assert bool(result.stderr) == bool(said)
+
+
+def test_where_there_is_no_run_it_says_so(syncscope_command: Run) -> None:
+    result = syncscope_command("report")
+    assert result.returncode == 2
+    assert result.stderr == "syncscope: name a recording: there is none in syncscope-runs\n"
+
+
+def test_the_causes_that_can_be_chosen_are_listed(syncscope_command: Run) -> None:
+    text = "".join(syncscope_command("show", "--help", env=without(COLUMNS="200")).stdout.split())
+    assert "scalar_readback" in text
+    assert "pageable_batch" in text

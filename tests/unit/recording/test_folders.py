@@ -9,6 +9,7 @@ import pytest
 
 from syncscope.errors import UsageError
 from syncscope.recording.folders import (
+    latest_recording,
     rank_and_size,
     rank_folders,
     recording_folder,
@@ -117,3 +118,26 @@ def test_a_long_name_and_odd_bytes_still_make_a_folder() -> None:
     odd = os.fsdecode(b"\xff")
     folder = recording_folder("x" * 500, None, ranks(2, TORCHELASTIC_RUN_ID=odd)[0])
     assert len(folder.parent.name) < 100
+
+
+def begun(folder: str, time_s: float) -> None:
+    Path(folder).mkdir(parents=True)
+    manifest = Path(folder, MANIFEST_NAME)
+    manifest.write_text("{}")
+    os.utime(manifest, (time_s, time_s))
+
+
+def test_the_latest_recording_of_a_folder_may_be_a_job() -> None:
+    begun("runs/a-1", 30)
+    begun("runs/job/rank-0", 20)
+    begun("runs/job/rank-1", 40)
+    Path("runs/notes.txt").write_text("no recording")
+    assert latest_recording(Path("runs")) == Path("runs/job")
+    assert latest_recording(Path("runs/a-1")) == Path("runs/a-1")
+    assert latest_recording(Path("runs/job")) == Path("runs/job")
+
+
+def test_a_folder_without_recordings_has_no_latest() -> None:
+    Path("empty").mkdir()
+    assert latest_recording(Path("empty")) is None
+    assert latest_recording(Path("missing")) is None

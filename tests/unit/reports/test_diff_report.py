@@ -138,3 +138,26 @@ def test_plain_text_keeps_to_width_and_encoding() -> None:
     assert printable("−1 µs · é", "ascii") == "-1 us - \\xe9"
     assert printable("−1 µs · é", "UTF-8") == "−1 µs · é"
     assert printable("×", None) == "×"
+
+
+@pytest.mark.parametrize(
+    ("unused", "sentence"),
+    [
+        (("new",), "Nothing to compare: the new run used no GPU."),
+        (("old", "new"), "Nothing to compare: both runs used no GPU."),
+    ],
+)
+def test_a_run_that_used_no_gpu_is_not_compared(unused: tuple[str, ...], sentence: str) -> None:
+    sides = {name: side(device="", torch="", has_activity=False) for name in unused}
+    made = diff(*([] if "old" in unused else [change("gone")]), notes=("no_activity",), **sides)
+    text = render_diff_text(made)
+    assert text.endswith(f"\n\n{sentence}\n")
+    assert "per step" not in text
+    html = render_diff_html(made)
+    assert sentence in html
+    assert "Step time" not in html
+
+
+def test_a_gpu_that_was_not_watched_is_compared_as_far_as_it_goes() -> None:
+    blind = side(has_activity=False)
+    assert "50 % shorter" in render_diff_text(diff(change("gone"), new=blind, idle=None))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from syncscope.recording.manifest import Exit
 from syncscope.records import Advice, Replay, StepRecord
 from syncscope.reports.figures import figures_of
 from syncscope.reports.html_report import render_html
@@ -107,3 +108,11 @@ def test_a_real_gpu_is_named_as_plainly_as_a_shadow(analyses):
     simulated = view_of(analyses, simulated=True)
     assert simulated.subtitle.startswith("simulated on a shadow GPU, modelled on NVIDIA H200 · ")
     assert "numpy work outside of torch is not counted" in simulated.caveats[0].text
+
+
+@pytest.mark.parametrize("code", [-2, 130])
+def test_a_program_that_was_stopped_by_hand_did_not_fail(analyses, code):
+    manifest = analyses.make_manifest(exit=Exit(code, "KeyboardInterrupt"))
+    view = report_view(analyses.make_analysis(manifest=manifest))
+    assert "The program was interrupted (Ctrl-C)." in [caveat.text for caveat in view.caveats]
+    assert dict(view.recorded.facts)["Program ended"] == "interrupted (Ctrl-C)"
