@@ -76,7 +76,9 @@ class Advice:
 class Site:
     """A place in the code that made the host wait, or moved data; totals over the windows.
 
-    `blocked_ns`, `exposed_idle_ns` and `size_bytes` are sums over all its events.
+    `count` is the number of all its events, `blocked_ns`, `exposed_idle_ns` and `size_bytes` are
+    sums over them. `per_step` is the number of those that begin in a steady step, the mean
+    over these; without steps the whole is one.
     `savings_ns_per_step` is what a steady step gains when the run is replayed with the site
     cured. Without a replay, and for sites that were not replayed, it is an upper bound:
     the idle time charged to it plus the time in which copies that it waited for ran alone, per

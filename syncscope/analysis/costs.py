@@ -102,6 +102,12 @@ def by_site(calls: pd.DataFrame, values: Ints) -> dict[str, int]:
     return {str(site): int(value) for site, value in sums.items()}
 
 
+def calls_per_step(calls: pd.DataFrame, steps: pd.DataFrame) -> dict[str, float]:
+    """By site how many of its calls begin in one of the steps, the mean over them."""
+    inside = _inside(int64(calls, "start_ns"), steps).astype(np.int64)
+    return {site: count / max(len(steps), 1) for site, count in by_site(calls, inside).items()}
+
+
 def _inside(times: Ints, steps: pd.DataFrame) -> Bools:
     """Which moments lie in one of the sorted, disjoint steps."""
     if not len(steps):

@@ -75,6 +75,8 @@ def covered(starts: Ints, ends: Ints, over_starts: Ints, over_ends: Ints) -> Int
     """How much of each interval lies in the disjoint, sorted intervals `over`."""
     if not len(over_starts):
         return np.zeros(len(starts), dtype=np.int64)
+    if len(over_starts) == 1:
+        return np.maximum(np.minimum(ends, over_ends) - np.maximum(starts, over_starts), 0)
     total = np.concatenate(([0], np.cumsum(over_ends - over_starts)))
 
     def before(points: Ints) -> Ints:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from syncscope.analysis.costs import bounds_ns, by_site, copying_fraction, exposed_ns
+from syncscope.analysis.costs import (
+    bounds_ns,
+    by_site,
+    calls_per_step,
+    copying_fraction,
+    exposed_ns,
+)
 from syncscope.analysis.detail import with_details
 from syncscope.analysis.gaps import idle_gaps
 from syncscope.analysis.hooks import hook_events, main_thread, native_threads
@@ -17,6 +24,7 @@ from syncscope.analysis.intervals import Ints
 from syncscope.analysis.join import calls_of, match
 from syncscope.analysis.launch_pace import launch_pace
 from syncscope.analysis.regime import regime_of
+from syncscope.analysis.replay import Program
 from syncscope.analysis.replay_cures import WhatIf, cure_of
 from syncscope.analysis.replay_forecast import forecast
 from syncscope.analysis.replay_program import program_of
@@ -62,6 +70,7 @@ class _Events:
     marks: Ints
     steps: pd.DataFrame
     steady: pd.DataFrame
+    program: Program | None
 
 
 def analyze(
@@ -70,19 +79,23 @@ def analyze(
     """Analyse one recording, real, simulated or imported. Costs O(n log n) in its rows.
 
     `progress` is told the part that is done, 0 to 1. Raises RecordingError if a table is
-    damaged.
+    damaged. A second thread does what the rest does not wait for; the result is that of one.
     """
-    events = _events(recording)
-    progress(0.5)
-    run = run_summary(
-        recording.manifest, events.windows, events.steps, events.marks, cut=recording.truncated
-    )
-    what_if = _what_if(recording, events, run)
-    progress(0.9)
+    with ThreadPoolExecutor(max_workers=1) as second:
+        events = _events(recording, second, progress)
+        run = run_summary(
+            recording.manifest, events.windows, events.steps, events.marks,
+            cut=recording.truncated,
+        )  # fmt: skip
+        program = events.program
+        what_if = WhatIf(program, events.calls, events.steady, run.device) if program else None
+        progress(0.7)
+        summary = _summary(recording, events, run, what_if, second, progress)
+    progress(1.0)
     nvml = recording.table("nvml").sort_values("time_ns", kind="stable", ignore_index=True)
     return Analysis(
         manifest=recording.manifest,
-        summary=_summary(recording, events, run, what_if),
+        summary=summary,
         calls=events.calls[CALL_COLUMNS],
         activity=events.activity,
         gaps=events.gaps.drop(columns="call"),
@@ -94,28 +107,43 @@ def analyze(
     )
 
 
-def _events(recording: Recording) -> _Events:
+def _events(recording: Recording, second: Executor, progress: Callable[[float], None]) -> _Events:
+    reading = second.submit(recording.table, "runtime")
+    recording.table("activity")
+    runtime = reading.result()
+    progress(0.15)
     windows = windows_of(recording)
     stacks = Stacks(recording.table("frames"), recording.table("stacks"))
-    activity = clipped(recording.table("activity"), windows)
     marks = step_marks(recording.table("steps"), windows)
     steps = step_table(marks, windows)
-    hooks = hook_events(recording.table("blocking"), recording.table("transfers"), windows)
-    main = main_thread(hooks, recording.table("runtime"), recording.manifest)
-    host = clipped(recording.table("host"), windows)
-    calls = with_sites(_calls(recording, hooks, windows, stacks), stacks)
-    gaps = _gaps(recording, activity, calls, host, windows, main)
     steady = full_steps(steps, marks)
-    return _Events(windows, stacks, hooks, main, activity, host, calls, gaps, marks, steps, steady)
+    hooks = hook_events(recording.table("blocking"), recording.table("transfers"), windows)
+    main = main_thread(hooks, runtime, recording.manifest)
+    replayable = second.submit(
+        program_of, recording.table("activity"), runtime, windows, steady, recording.manifest, main
+    )
+    host = clipped(recording.table("host"), windows)
+    activity = clipped(recording.table("activity"), windows)
+    calls = with_sites(_calls(recording, hooks, windows, stacks), stacks)
+    progress(0.4)
+    gaps = _gaps(recording, activity, calls, host, windows, main)
+    progress(0.65)
+    program = replayable.result()
+    return _Events(
+        windows, stacks, hooks, main, activity, host, calls, gaps, marks, steps, steady, program
+    )
 
 
 def _summary(
-    recording: Recording, events: _Events, run: RunSummary, what_if: WhatIf | None
+    recording: Recording,
+    events: _Events,
+    run: RunSummary,
+    what_if: WhatIf | None,
+    second: Executor,
+    progress: Callable[[float], None],
 ) -> Summary:
     calls, activity, gaps = events.calls, events.activity, events.gaps
     steps, steady, manifest = events.steps, events.steady, recording.manifest
-    devices = sorted(_devices(gaps) | _devices(activity))
-    gpus = gpu_summaries(activity, gaps, devices, run.window_ns, steady, manifest.rank)
     groups = group_calls(calls, events.stacks, events.marks)
     diagnoses = diagnosed(groups, Sources(recording.sources))
     reasons = allowed_reasons(calls, events.host, events.main)
@@ -125,28 +153,28 @@ def _summary(
         if told.group.flagged and told.group.kind != "race" and told.group.id not in reasons
     ]
     bounds = bounds_ns(groups, calls, gaps, activity, steady, run.steps)
-    replayed = forecast(what_if, cures, bounds)
-    costs = Costs(by_site(calls, exposed_ns(calls, gaps)), bounds, reasons, replayed)
-    sites = site_records(diagnoses, costs, run)
+    replaying = second.submit(forecast, what_if, cures, bounds)
+    devices = sorted(_devices(gaps) | _devices(activity))
+    gpus = gpu_summaries(activity, gaps, devices, run.window_ns, steady, manifest.rank)
+    records = step_records(steps, steady, calls, gaps, activity, events.host, groups)
+    copying, pace = copying_fraction(calls, activity, steady), launch_pace(activity, gaps, steady)
+    progress(0.85)
+    replayed = replaying.result()
+    costs = Costs(
+        calls_per_step(calls, steady), by_site(calls, exposed_ns(calls, gaps)), bounds, reasons,
+        replayed,
+    )  # fmt: skip
     return Summary(
         run=run,
         gpu=gpus,
-        sites=sites,
+        sites=site_records(diagnoses, costs, run),
         coverage=coverage_of(calls, events.stacks, manifest),
         replay=replayed.record(run.step_ns),
         overhead=dict(manifest.overhead),
-        regime=regime_of(gpus, copying_fraction(calls, activity, steady), replayed.best_fraction),
-        launches=launch_pace(activity, gaps, steady),
-        steps=step_records(steps, steady, calls, gaps, activity, events.host, sites),
+        regime=regime_of(gpus, copying, replayed.best_fraction),
+        launches=pace,
+        steps=records,
     )
-
-
-def _what_if(recording: Recording, events: _Events, run: RunSummary) -> WhatIf | None:
-    program = program_of(
-        recording.table("activity"), recording.table("runtime"), events.windows, events.steady,
-        recording.manifest, events.main,
-    )  # fmt: skip
-    return WhatIf(program, events.calls, events.steady, run.device) if program else None
 
 
 def _calls(

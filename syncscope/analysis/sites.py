@@ -42,6 +42,11 @@ class Group:
     blocked_ns: int
     flagged: bool
 
+    @property
+    def expression(self) -> str:
+        """What is shown of it: the code, or where that is unknown the op."""
+        return self.place.frame.expression or self.op
+
 
 def with_sites(calls: pd.DataFrame, stacks: Stacks) -> pd.DataFrame:
     """The calls with their site_id ("" where no hook event claims a call)."""

@@ -12,9 +12,10 @@ import pandas as pd
 
 from syncscope.analysis.intervals import Bools, Ints, covered, union
 from syncscope.analysis.robust import tolerance
+from syncscope.analysis.sites import Group
 from syncscope.analysis.texts import is_any
 from syncscope.analysis.windows import int64, spans
-from syncscope.records import Site, StepRecord
+from syncscope.records import StepRecord
 
 _HALF, _QUARTER = 0.5, 0.25
 
@@ -28,7 +29,7 @@ def step_records(
     gaps: pd.DataFrame,
     activity: pd.DataFrame,
     host: pd.DataFrame,
-    sites: Sequence[Site],
+    sites: Sequence[Group],
 ) -> tuple[StepRecord, ...]:
     """One record a step. `steady` are the rows of `steps` that count (`steps.full_steps`).
 
@@ -68,7 +69,7 @@ class _Tables:
     gaps: pd.DataFrame
     activity: pd.DataFrame
     host: pd.DataFrame
-    sites: dict[str, Site]
+    sites: dict[str, Group]
 
     @property
     def lengths(self) -> Ints:
@@ -220,7 +221,8 @@ def _name(tables: _Tables, site_id: str) -> str:
     site = tables.sites.get(site_id)
     if site is None:
         return "a wait"
-    return f"`{site.expression.partition(chr(10))[0]}` in {site.file}:{site.line}"
+    frame = site.place.frame
+    return f"`{site.expression.partition(chr(10))[0]}` in {frame.file}:{frame.line}"
 
 
 def _ms(time_ns: float) -> str:

@@ -130,9 +130,11 @@ def coverage_of(calls: pd.DataFrame, stacks: Stacks, manifest: Manifest) -> Cove
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """By site: idle time in all (ns), an upper bound of the savings per step (ns), and the
-    reason that somebody gave for leaving it as it is. And what the replay says."""
+    """By site: its calls in a steady step, idle time in all (ns), an upper bound of the savings
+    per step (ns), and the reason that somebody gave for leaving it as it is. And what the
+    replay says."""
 
+    per_step: Mapping[str, float]
     exposed_ns: Mapping[str, int]
     bounds_ns: Mapping[str, int]
     reasons: Mapping[str, str]
@@ -207,7 +209,7 @@ def _site(told: Diagnosis, costs: Costs, run: RunSummary) -> Site:
         column=frame.column,
         end_column=frame.end_column,
         function=frame.function,
-        expression=frame.expression or group.op,
+        expression=group.expression,
         library_line=group.place.library_line,
         owner=group.place.owner,
         op=group.op,
@@ -218,7 +220,7 @@ def _site(told: Diagnosis, costs: Costs, run: RunSummary) -> Site:
         pageable=pageable,
         cause=told.cause,
         count=group.count,
-        per_step=group.count / max(run.steps, 1),
+        per_step=costs.per_step.get(group.id, 0.0),
         size_bytes=group.size_bytes,
         blocked_ns=group.blocked_ns,
         exposed_idle_ns=costs.exposed_ns.get(group.id, 0),

@@ -41,13 +41,15 @@ def windows_of(recording: Recording) -> tuple[Ints, Ints]:
 def clipped(frame: pd.DataFrame, windows: tuple[Ints, Ints]) -> pd.DataFrame:
     """A new frame with the parts of the rows inside the windows, sorted by start.
 
-    Rows that follow each other in the frame, as nearly always, are not copied but for their
-    times.
+    Rows that follow each other in the frame, as nearly always, are not copied; neither are
+    their times where no row is cut.
     """
     owner, starts, ends = clip(int64(frame, "start_ns"), int64(frame, "end_ns"), *windows)
-    neighbours = bool((np.diff(owner) == 1).all())
-    own = frame.iloc[owner[0] : owner[-1] + 1] if neighbours and len(owner) else frame.iloc[owner]
-    inside = own.assign(start_ns=starts, end_ns=ends)
+    neighbours = len(owner) and (np.diff(owner) == 1).all()
+    inside = frame.iloc[owner[0] : owner[-1] + 1] if neighbours else frame.iloc[owner]
+    for name, times in (("start_ns", starts), ("end_ns", ends)):
+        if not np.array_equal(int64(inside, name), times):
+            inside = inside.assign(**{name: times})
     if rising(starts):
         return inside.reset_index(drop=True)
     return inside.sort_values("start_ns", kind="stable", ignore_index=True)
@@ -71,7 +73,10 @@ def touching(starts: Ints, ends: Ints, windows: tuple[Ints, Ints]) -> Bools:
 def spans(frame: pd.DataFrame, rows: Bools) -> tuple[Ints, Ints]:
     """Start and end of the chosen rows; without a copy if that is all of them."""
     starts, ends = int64(frame, "start_ns"), int64(frame, "end_ns")
-    return (starts, ends) if rows.all() else (starts[rows], ends[rows])
+    if rows.all():
+        return starts, ends
+    chosen = np.flatnonzero(rows)  # twice as fast as masks
+    return starts[chosen], ends[chosen]
 
 
 def int64(frame: pd.DataFrame, column: str) -> Ints:

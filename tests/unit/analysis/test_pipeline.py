@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
 from syncscope.analysis.pipeline import CALL_COLUMNS, analyze
+from syncscope.errors import RecordingError
 from syncscope.records import CAUSES_OF_IDLE
 
 US = 1_000
@@ -61,6 +63,25 @@ def test_the_tables_have_the_promised_columns(builder: Any) -> None:
     assert list(analysis.steps) == ["index", "start_ns", "end_ns"]
     assert analysis.summary.run.steps == 4
     assert analysis.summary.run.step_ns == MS
+
+
+def test_progress_rises_to_the_whole(builder: Any) -> None:
+    training_loop(builder)
+    parts: list[float] = []
+    analyze(builder.build(), parts.append)
+    assert parts == sorted(set(parts))
+    assert len(parts) > 3
+    assert (parts[0] > 0, parts[-1]) == (True, 1.0)
+
+
+def test_a_damaged_table_is_told_and_leaves_no_thread(builder: Any) -> None:
+    training_loop(builder)
+    recording = builder.build()
+    (recording.folder / "rank-0" / "runtime.parquet").write_bytes(b"no table")
+    before = threading.active_count()
+    with pytest.raises(RecordingError, match=r"the table runtime of .* is damaged"):
+        analyze(recording)
+    assert threading.active_count() == before
 
 
 def test_a_recording_without_any_row_has_an_empty_summary(builder: Any) -> None:

@@ -46,6 +46,21 @@ def test_a_site_is_shown_at_the_innermost_line_of_the_user(builder: Any) -> None
     ]  # fmt: skip
 
 
+def test_calls_per_step_are_those_of_the_steady_steps(builder: Any) -> None:
+    every, warm, late = (builder.line(text, 10 + n) for n, text in enumerate("abc"))
+    for step in range(5):
+        read_back(builder, every, step * MS + 100 * US)
+        read_back(builder, every, step * MS + 200 * US)
+    for place in range(3):
+        read_back(builder, warm, 300 * US + place * 50 * US)
+    read_back(builder, late, 3 * MS + 300 * US)
+    read_back(builder, late, 6 * MS)  # after the last mark
+    sites = {site.expression: site for site in summary_of(builder, steps=5).sites}
+    assert {text: (site.count, site.per_step) for text, site in sites.items()} == {
+        "a": (10, 2.0), "b": (3, 0.0), "c": (2, 0.25),
+    }  # fmt: skip
+
+
 def test_torchs_plumbing_does_not_own_what_passes_through_it(builder: Any) -> None:
     stack = builder.line("f'{loss}'", inner=(("torch/_tensor.py", "Tensor.__format__", "torch"),))
     read_back(builder, stack, MS)
