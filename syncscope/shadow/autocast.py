@@ -1,10 +1,11 @@
-"""`torch.autocast("cuda")`: CUDA's lists of operators, on tensors that the CPU computes.
+"""`torch.autocast`: CUDA's lists of operators on tensors of the GPU, the CPU's on the others.
 
 A build without CUDA has CUDA's list of autocast operators as well, but its wrappers look at
 the true device of a tensor. So the same operators get wrappers of our own, on a dispatch key
-that no other backend of the process uses, and the key is active on threads on which CUDA's
-autocast is enabled. Which operators are on the list is asked from the running PyTorch; what
-is done with each is told in ATen/autocast_mode.h and ATen/autocast_mode.cpp.
+that no other backend of the process uses, and the key is active on threads on which an
+autocast is enabled. Which operators are on a list is asked from the running PyTorch; what
+is done with each is told in ATen/autocast_mode.h and ATen/autocast_mode.cpp. The wrappers of
+the CPU's list come later in the order of keys; they are skipped where the GPU has a part.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from syncscope.shadow.patching import FunctionPatches
 
 _KEY_NAME = "AutocastPrivateUse1"
 _KEY: Any = getattr(torch._C.DispatchKey, _KEY_NAME)
-_LIST = "AutocastCUDA"
+_LIST, _HOST_LIST = "AutocastCUDA", "AutocastCPU"
+_HOST_KEY: Any = torch._C.DispatchKey.AutocastCPU
 
 _LOWER = frozenset(
     [
@@ -118,10 +120,13 @@ def install(patches: FunctionPatches) -> None:
     """Give CUDA's autocast something to do."""
     casts = _Casts()
     library = torch.library.Library("aten", "IMPL")
-    for name in (*torch._C._dispatch_get_registrations_for_dispatch_key(_LIST), *_RECURRENT):
+    listed = torch._C._dispatch_get_registrations_for_dispatch_key
+    on_gpu = {*listed(_LIST), *_RECURRENT}
+    for name in sorted(on_gpu.union(listed(_HOST_LIST))):
         op = _overload(name)
         if op is not None:
-            library.impl(op, _excluding(casts.kernel(op)), _KEY_NAME)
+            kernel = casts.kernel(op) if name in on_gpu else op
+            library.impl(op, _choosing(op, kernel), _KEY_NAME)
     others = torch.library.Library("_", "IMPL")
     others.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
     patches.wrap(torch, "set_autocast_enabled", _watching)
@@ -152,22 +157,37 @@ def _watching(original: Callable[..., None]) -> Callable[..., None]:
 
     def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
         original(*args, **kwargs)
-        _activate(torch.is_autocast_enabled("cuda"))
+        _activate(torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"))
 
     return set_autocast_enabled
 
 
-def _excluding(kernel: Kernel) -> Kernel:
-    """The operators that a wrapper calls are not wrapped again."""
+def _choosing(op: Any, kernel: Kernel) -> Kernel:
+    """CUDA's wrapper for the GPU's tensors, the CPU's for the host's.
+
+    The operators that a wrapper calls are not wrapped again.
+    """
+    exclude = torch._C._dispatch_tls_set_dispatch_key_excluded
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        torch._C._dispatch_tls_set_dispatch_key_excluded(_KEY, True)
+        for_host = torch.is_autocast_enabled("cpu")
+        aside = for_host and _on_gpu([*args, *kwargs.values()])
+        chosen = kernel if torch.is_autocast_enabled("cuda") else op
+        exclude(_KEY, True)
+        if aside:
+            exclude(_HOST_KEY, True)
         try:
-            return kernel(*args, **kwargs)
+            return chosen(*args, **kwargs)
         finally:
-            torch._C._dispatch_tls_set_dispatch_key_excluded(_KEY, False)
+            exclude(_KEY, False)
+            if aside:
+                exclude(_HOST_KEY, False)
 
     return run
+
+
+def _on_gpu(values: list[Any]) -> bool:
+    return any(gpu_of(tensor) >= 0 for tensor in tensors_in(values))
 
 
 def _eligible(value: Any) -> bool:

@@ -59,6 +59,8 @@ def copy_(machine: Machine, func: Any, compute: Handler) -> Handler:
         non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
         if here >= 0:
             result = op(*args, **kwargs)
+            if machine.thread.lenient:
+                return result
             cause = "host_scalar_assign" if source.dim() == 0 and come_from is None else ""
             transfers.upload(
                 machine,
@@ -117,12 +119,18 @@ def is_masked_fill(indices: Any) -> bool:
 
 
 def _upload_index(machine: Machine, index: torch.Tensor, device: int, op: str) -> None:
-    """Masks become indices on the host, which are then copied without a wait."""
-    if index.dtype not in (torch.bool, torch.uint8):
+    """Masks become indices on the host, in pinned memory, which nobody waits for.
+
+    A list or a numpy array is uploaded as it is; a mask among them is then one on the GPU.
+    """
+    if index.dtype not in (torch.bool, torch.uint8) or mark_of(index) is None:
         _upload_operand(machine, index, device, op, "host_index")
+        if index.dtype is torch.bool:
+            machine.place(index, device)
         return
-    found = index.nonzero()
-    transfers.upload(machine, found, found, device, non_blocking=True, op=op, cause="host_index")
+    size = 8 * int(index.count_nonzero())
+    columns = (Effect("h2d", size, waits=False, pinned=True),) * index.dim()
+    machine.apply(device, columns if size else (), op, "host_index")
 
 
 def fill(machine: Machine, func: Any, compute: Handler) -> Handler:

@@ -41,6 +41,7 @@ def install(machine: Machine, patches: FunctionPatches) -> None:
     }
     for name, make in answers.items():
         patches.wrap(c10d, name, make)
+    patches.wrap(c10d.Work, "wait", lambda original: _waiting(machine, original))
     for name in _OBJECT_COLLECTIVES:
         if hasattr(c10d, name):
             patches.wrap(c10d, name, lambda original: _collective(machine, original))
@@ -81,6 +82,20 @@ class _Groups:
             return made
 
         return make
+
+
+def _waiting(machine: Machine, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Gloo copies results from buffers of its own, which NCCL has not got."""
+
+    def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+        thread = machine.thread
+        thread.lenient = True
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            thread.lenient = False
+
+    return wait
 
 
 def _collective(machine: Machine, original: Callable[..., Any]) -> Callable[..., Any]:

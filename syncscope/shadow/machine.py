@@ -144,7 +144,10 @@ class Machine:
         )
 
     def apply(self, device: int, effects: Iterable[Effect], op: str, cause: str) -> None:
-        """Carry out what hides inside an operator; one blocking row if the host waits."""
+        """Carry out what hides inside an operator; a blocking row for each copy that waits.
+
+        Waits without a copy belong to the one next to them, if there is one.
+        """
         if self.thread.silent:
             self.thread.silent -= 1
             return
@@ -153,10 +156,9 @@ class Machine:
         waits = any(effect.waits for effect in effects)
         if waits and self.thread.capture is not None:
             self.forbid_in_capture(op)
-        for effect in effects:
-            if effect.action == "sync":
-                self.timeline.wait_stream(self.timeline.stream(device))
-            else:
+        for effect, following in zip(effects, (*effects[1:], None), strict=False):
+            copies = effect.action != "sync"
+            if copies:
                 self.timeline.copy(
                     device,
                     effect.action,
@@ -164,8 +166,13 @@ class Machine:
                     pinned=effect.pinned,
                     waits=effect.waits,
                 )
-        if waits:
-            self.add_blocking(start, op, cause, depth=2)
+            else:
+                self.timeline.wait_stream(self.timeline.stream(device))
+            if following is not None and (following.action == "sync" or not copies):
+                continue
+            if effect.waits:
+                self.add_blocking(start, op, cause, depth=2)
+            start = self.timeline.now()
 
     def add_blocking(
         self,

@@ -24,6 +24,8 @@ true_device = torch._C.TensorBase.device.__get__
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 """Types whose methods can be called without running code of the program."""
 
+_functorch: Any = torch._C._functorch
+
 ATTRIBUTE = "_syncscope_mark"
 NO_STORAGE = (NotImplementedError, RuntimeError)
 
@@ -72,6 +74,12 @@ class Unclaimed:
 
 UNCLAIMED = Unclaimed()
 
+HOST_MASK = Mark()
+"""On masks that the program has made on the host.
+
+One without a mark is a list or a numpy array, which indexing has just turned into a tensor.
+"""
+
 
 def mark_of(tensor: torch.Tensor) -> Any:
     """The mark of a tensor's memory, None for plain host memory."""
@@ -85,6 +93,8 @@ def _mark_of(tensor: torch.Tensor) -> Any:
     try:
         return storage_of(tensor)._syncscope_mark  # type: ignore[attr-defined]
     except NO_STORAGE:
+        if _functorch.is_functorch_wrapped_tensor(tensor):
+            return mark_of(_functorch.get_unwrapped(tensor))
         return tensor.__dict__.get(ATTRIBUTE)
 
 
@@ -95,6 +105,12 @@ def set_mark(tensor: torch.Tensor, mark: Any) -> None:
             storage_of(tensor)._syncscope_mark = mark  # type: ignore[attr-defined]
         except NO_STORAGE:
             tensor.__dict__[ATTRIBUTE] = mark
+
+
+def note_mask(mask: torch.Tensor) -> None:
+    """Tell a host tensor from what indexing makes of a list."""
+    if mark_of(mask) is None:
+        set_mark(mask, HOST_MASK)
 
 
 def span_of(tensor: torch.Tensor) -> tuple[int, int]:

@@ -21,10 +21,12 @@ from syncscope.shadow.marks import (
     UNCLAIMED,
     gpu_of,
     mark_of,
+    note_mask,
     set_mark,
     storage_of,
 )
 from syncscope.shadow.random_state import drawing
+from syncscope.shadow.tensor_api import check_types
 
 Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 EffectsOf = Callable[..., tuple[Any, ...]]
@@ -357,6 +359,7 @@ class Operators:
         on_gpu = self._on_gpu(func)
         on_host = self._on_host(func)
         strict = not takes_host_tensors(func._schema.name)
+        convolves = "convolution" in func._schema.name
 
         def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             operands = Operands()
@@ -370,6 +373,8 @@ class Operators:
                     return resolving(on_host, args, kwargs, operands)
                 return on_host(args, kwargs, operands)
             if operands.host is not None and strict and not machine.thread.lenient:
+                if convolves:
+                    check_types(*args[:3])
                 machine.mixed(device, -1)
             if operands.unclaimed:
                 claim(machine, args, device)
@@ -476,6 +481,8 @@ class Operators:
             spent = clock.HOST_OP_NS
             if type(result) is torch.Tensor and not result.is_sparse:
                 spent += int(2 * result.nbytes / clock.HOST_BYTES_PER_NS)
+                if result.dtype is torch.bool and not operands.unclaimed:
+                    note_mask(result)
             if flops is not None:
                 spent += int(flops(args, result) / clock.HOST_FLOPS_PER_NS)
             thread.now += spent

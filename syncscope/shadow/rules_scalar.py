@@ -249,7 +249,7 @@ def _ctc_loss(call: Call) -> Effects:
     log_probs, targets, lengths = call.args[0], call.args[1], call.args[2:4]
     copies: list[Effect] = []
     if call.on_gpu(targets):
-        copies.append(read(4 * targets.numel()))
+        copies.append(read(size_bytes(targets)))
     if isinstance(lengths[0], torch.Tensor):
         copies.extend(read(size_bytes(length)) for length in lengths if call.on_gpu(length))
         copies.extend(copies[:1] if call.on_gpu(targets) else ())

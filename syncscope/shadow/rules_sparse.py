@@ -145,22 +145,32 @@ def _nested_from_mask(call: Call) -> Effects:
     if mask is None:
         return ()
     rows = mask.shape[0]
-    return (read(16 * rows), Effect("h2d", 32 * rows, waits=False))
+    return (read(16 * rows), Effect("h2d", 40 * rows, waits=False))
 
 
-def _nested_sizes(factor: int, dims: int) -> Rule:
-    """Offsets and sizes of a nested tensor are uploaded for its kernels (size estimated)."""
-
-    def apply(call: Call) -> Effects:
-        tensor = call.subject
-        if tensor is None or not tensor.is_nested or tensor.layout != torch.strided:
-            return ()
-        rows = tensor.size(0)
-        return (upload(4 * (rows + 1 + dims * rows)),) * factor
-
-    return Rule(apply, "measured; NestedTensorTransformerFunctions.cu")
+def _rows_of_nested(call: Call) -> int:
+    """How many tensors a strided nested tensor holds; 0 for any other tensor."""
+    tensor = call.subject
+    if tensor is None or not tensor.is_nested or tensor.layout != torch.strided:
+        return 0
+    rows: int = tensor.size(0)
+    return rows
 
 
+def _to_padded(call: Call) -> Effects:
+    """Offsets and sizes are uploaded for the kernel."""
+    rows = _rows_of_nested(call)
+    return (upload(4 * (3 * rows + 1)),) if rows else ()
+
+
+def _encoder_layer(call: Call) -> Effects:
+    """Offsets and sizes for attention, nobody waits: to pad, and to take the padding off."""
+    rows = _rows_of_nested(call)
+    sizes = (4 * (2 * rows + 1), 8 * rows, 8 * (5 * rows + 1)) if rows else ()
+    return tuple(Effect("h2d", size, waits=False) for size in sizes)
+
+
+_NESTED = "measured; NestedTensorTransformerFunctions.cu"
 _DENSE_TO_SPARSE = "measured; TensorConversions.cpp"
 
 SPARSE_RULES: dict[str, Rule] = {
@@ -185,6 +195,6 @@ SPARSE_RULES: dict[str, Rule] = {
     "aten::index_select": Rule(_index_select, "measured; sparse index_select counts its entries"),
     "aten::_nested_tensor_from_mask": Rule(_nested_from_mask, "measured; NestedTensorMath.cpp"),
     "aten::_nested_tensor_from_mask_left_aligned": always("D1 S", "measured"),
-    "aten::to_padded_tensor": _nested_sizes(1, 2),
-    "aten::_transformer_encoder_layer_fwd": _nested_sizes(2, 0),
+    "aten::to_padded_tensor": Rule(_to_padded, _NESTED),
+    "aten::_transformer_encoder_layer_fwd": Rule(_encoder_layer, _NESTED),
 }

@@ -9,6 +9,7 @@ import torch
 
 from syncscope.shadow import transfers
 from syncscope.shadow.devices import as_device
+from syncscope.shadow.effects import Effect
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.patching import FunctionPatches
 from syncscope.shadow.tensor_api import TensorApi
@@ -63,6 +64,7 @@ def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
         ),
     )
     patches.put(cls, "_write_file", _writing(machine, cls._write_file, gpu))
+    patches.put(cls, "_set_from_file", _reading(machine, cls._set_from_file, gpu))
     patches.put(cls, "clone", lambda storage: _clone(machine, storage, gpu(storage)))
 
 
@@ -95,6 +97,20 @@ def _writing(machine: Machine, original: Any, gpu: Callable[[Any], int]) -> Call
     return write_file
 
 
+def _reading(machine: Machine, original: Any, gpu: Callable[[Any], int]) -> Callable[..., Any]:
+    """Unpickling reads a file into host memory, and uploads that."""
+
+    def set_from_file(storage: Any, *args: Any) -> Any:
+        result = original(storage, *args)
+        index = gpu(storage)
+        if index >= 0:
+            upload = Effect("h2d", storage.nbytes())
+            machine.apply(index, (upload,), "UntypedStorage._set_from_file", "pageable_batch")
+        return result
+
+    return set_from_file
+
+
 def _bytes_of(storage: Any) -> torch.Tensor:
     """The storage's bytes as a tensor that shares it."""
     view = torch.empty(0, dtype=torch.uint8)
@@ -106,7 +122,7 @@ def _bytes_of(storage: Any) -> torch.Tensor:
 def _moved(tensor_api: TensorApi, storage: Any, target: int, non_blocking: bool) -> Any:
     """A copy of a storage on another device."""
     moved = tensor_api.move(
-        _bytes_of(storage), target, "UntypedStorage.to", non_blocking=non_blocking
+        _bytes_of(storage), target, "UntypedStorage move", non_blocking=non_blocking
     )
     return moved.untyped_storage()
 

@@ -36,18 +36,37 @@ class _MoveFunction(torch.autograd.Function):
     """A differentiable move: the gradient goes back to where the tensor came from."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, move: Callable[[Any], Any]) -> torch.Tensor:
-        ctx.origin = tensor.device
-        ctx.dtype = tensor.dtype
+    def forward(tensor: torch.Tensor, move: Callable[[Any], Any]) -> torch.Tensor:
         result: torch.Tensor = move(tensor)
         return result
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        ctx.origin, ctx.dtype = inputs[0].device, inputs[0].dtype
+        ctx.target = output.device
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         return grads[0].to(ctx.origin, ctx.dtype), None
 
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return tangents[0].to(ctx.target)
 
-_apply: Any = _MoveFunction.apply
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], tensor: torch.Tensor, move: Any) -> Any:
+        return _apply(tensor, move), in_dims[0]
+
+
+def _apply(tensor: torch.Tensor, move: Callable[[Any], Any]) -> torch.Tensor:
+    """`_MoveFunction.apply`, without a frame of PyTorch on the stack where it can be."""
+    transformed = torch._C._are_functorch_transforms_active()
+    moved: torch.Tensor = (_apply_anywhere if transformed else _apply_plainly)(tensor, move)
+    return moved
+
+
+_apply_anywhere: Any = _MoveFunction.apply
+_apply_plainly: Any = super(torch.autograd.Function, _MoveFunction).apply
 
 
 class TensorApi:
@@ -89,8 +108,7 @@ class TensorApi:
             return result
 
         if tensor.requires_grad and torch.is_grad_enabled():
-            moved: torch.Tensor = _apply(tensor, carry_out)
-            return moved
+            return _apply(tensor, carry_out)
         return carry_out(tensor)
 
     def to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -152,7 +170,7 @@ class TensorApi:
             if mark.gpu >= 0:
                 if not force:
                     raise TypeError(_NUMPY_ERROR.format(device=self.machine.devices[mark.gpu]))
-                tensor = tensor.detach().cpu()
+                tensor = self.move(tensor.detach(), -1, "Tensor.numpy")
             elif mark.gpu == -1:
                 self.machine.check_host(tensor, mark, "Tensor.numpy", writes=False)
                 if mark.pinned:
@@ -229,6 +247,19 @@ def type_name(tensor: torch.Tensor, cuda: bool) -> str:
     """Legacy name of a tensor's type, such as torch.cuda.FloatTensor."""
     name = str(_Base.type(tensor))
     return name.replace("torch.", "torch.cuda.", 1) if cuda else name
+
+
+def check_types(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+    """CUDA's error for a convolution's operands on two devices (ATen/native/Convolution.cpp)."""
+    own = type_name(input, gpu_of(input) >= 0)
+    for name, other in (("weight", weight), ("bias", bias)):
+        if other is None or (gpu_of(other) >= 0) == (gpu_of(input) >= 0):
+            continue
+        text = f"Input type ({own}) and {name} type ({type_name(other, gpu_of(other) >= 0)})"
+        text += " should be the same"
+        if name == "weight" and gpu_of(input) < 0:
+            text += " or input should be a MKLDNN tensor and weight is a dense tensor"
+        raise RuntimeError(text)
 
 
 def as_it_was(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:

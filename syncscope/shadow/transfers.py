@@ -17,7 +17,7 @@ import torch
 
 from syncscope.shadow import clock
 from syncscope.shadow.machine import Machine
-from syncscope.shadow.marks import Mark, mark_of, set_mark
+from syncscope.shadow.marks import Mark, mark_of, note_mask, set_mark
 
 
 @dataclass(slots=True)
@@ -195,6 +195,8 @@ def moved(machine: Machine, source: torch.Tensor, result: torch.Tensor, move: Mo
     elif move.target < 0 and origin >= 0:
         if move.non_blocking:
             set_mark(result, Mark(pinned=True))
+        elif result.dtype is torch.bool:
+            note_mask(result)
         for part, copied in parts_of(source, result):
             download(machine, part, copied, origin, non_blocking=move.non_blocking, op=move.op)
     elif move.target >= 0:

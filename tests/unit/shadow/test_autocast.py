@@ -136,3 +136,17 @@ def test_nothing_is_registered_any_more_after_the_end(make_session: Any) -> None
     key = "AutocastPrivateUse1"
     assert not torch._C._dispatch_get_registrations_for_dispatch_key(key)
     assert product("cpu") is torch.float32
+
+
+def test_autocast_of_the_cpu_leaves_the_gpus_tensors_alone(session: Any) -> None:
+    on_gpu, on_host = torch.randn(2, 2, device="cuda"), torch.randn(2, 2)
+    with torch.autocast("cpu"):
+        assert (on_gpu @ on_gpu).dtype == torch.float32
+        assert (on_host @ on_host).dtype == torch.bfloat16
+        with torch.autocast("cuda"):
+            assert (on_gpu @ on_gpu).dtype == torch.float16
+            assert (on_host @ on_host).dtype == torch.bfloat16
+        with torch.autocast("cpu", enabled=False):
+            assert (on_host @ on_host).dtype == torch.float32
+        assert torch.is_autocast_enabled("cpu")
+    assert (on_host @ on_host).dtype == torch.float32
