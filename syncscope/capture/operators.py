@@ -198,6 +198,7 @@ class _WatchingMode(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators = operators
         self.quiet = False
+        self.kept = self  # torch 2.6 frees what only its stack holds, and pops it all the same
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if types and _takes_apart(types):

@@ -228,6 +228,7 @@ def _install_accelerator(api: CudaApi, memory: MemoryApi, patches: FunctionPatch
     model = api.machine.model
     functions: dict[str, Callable[..., Any]] = {
         "getAccelerator": lambda: torch.device("cuda"),
+        "deviceCount": lambda: api.machine.count,
         "getDeviceIndex": lambda: api.machine.thread.device,
         "setDeviceIndex": api.set_device,
         "exchangeDevice": api.exchange_device,

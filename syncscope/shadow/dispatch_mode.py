@@ -62,6 +62,9 @@ class ShadowDispatchMode(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.operators = operators
         self.handlers = operators.handlers
+        # Torch 2.6 and some later releases free a mode that they pop if only the stack holds it,
+        # and then use it all the same (pull request 169148 of pytorch mends that).
+        self.kept = self
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if types and takes_apart(types):

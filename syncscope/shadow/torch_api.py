@@ -287,12 +287,20 @@ def _ctc_loss(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _covariance(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
-    """It reads whether there are too few observations; with weights, the operators show it."""
+    """It reads whether there are too few observations; with weights, the operators show it.
+
+    Without, they do in some releases of torch.
+    """
 
     def run(input: torch.Tensor, **kwargs: Any) -> torch.Tensor:
-        result: torch.Tensor = original(input, **kwargs)
-        device = gpu_of(input)
-        if device >= 0 and kwargs.get("fweights") is None and kwargs.get("aweights") is None:
+        thread, device = api.machine.thread, gpu_of(input)
+        reads = device >= 0 and kwargs.get("fweights") is None and kwargs.get("aweights") is None
+        thread.silent = int(reads)
+        try:
+            result: torch.Tensor = original(input, **kwargs)
+        finally:
+            thread.silent = 0
+        if reads:
             api.machine.apply(device, (Effect("d2h", 1),), "aten::cov", "scalar_readback")
         return result
 

@@ -33,6 +33,7 @@ _NO_ANSWER = (
     "CUDAPluggableAllocator",
     "GreenContext",
     "MemPool",
+    "MemPoolContext",
     "use_mem_pool",
     "list_gpu_processes",
     "utilization",

@@ -15,6 +15,7 @@ REFUSED = {
     "CUDAPluggableAllocator",
     "GreenContext",
     "MemPool",
+    "MemPoolContext",
     "caching_allocator_alloc",
     "caching_allocator_delete",
     "caching_allocator_enable",
