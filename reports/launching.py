@@ -21,8 +21,11 @@ def launching_in_words(summary: Summary, figures: Figures) -> str:
 
 
 def kernels_in_words(pace: LaunchPace) -> str:
-    """How long kernels are, and how often one begins."""
-    return f"{duration(pace.kernel_ns)} each, one every {duration(pace.interval_ns)}"
+    """How long kernels are, and how often one begins where the host sets that."""
+    each = f"{duration(pace.kernel_ns)} each"
+    if pace.interval_ns <= pace.kernel_ns:
+        return f"{each} in the mean"
+    return f"{each}, one every {duration(pace.interval_ns)}"
 
 
 def _sentences(summary: Summary, figures: Figures) -> Iterator[str]:
