@@ -231,11 +231,14 @@ class LaunchPace:
 class StepRecord:
     """One step; `steady` is False for warm-up, `outlier` says why it took long, "" if it did not.
 
+    It lies between two marks on the host; `length_ns` is how long it took until its work was
+    done on the host and the devices, after that of the step before (`steps.with_lengths`).
     `idle_ns` is the mean over the devices, `blocked_ns` the time the host waited.
     """
 
     index: int
     start_ns: int
+    end_ns: int
     length_ns: int
     idle_ns: int
     blocked_ns: int

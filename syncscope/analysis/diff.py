@@ -275,7 +275,7 @@ def _sums_by_site(analysis: Analysis) -> dict[str, tuple[Ints, Ints, Ints]]:
     """By site id: time blocked, calls and bytes in each steady step."""
     steps = [step for step in analysis.summary.steps if step.steady]
     starts = np.array([step.start_ns for step in steps], dtype=np.int64)
-    ends = np.array([step.start_ns + step.length_ns for step in steps], dtype=np.int64)
+    ends = np.array([step.end_ns for step in steps], dtype=np.int64)
     times = int64(analysis.calls, "start_ns")
     row = np.searchsorted(starts, times, side="right") - 1
     inside = (row >= 0) & (times < np.append(ends, 0)[row])

@@ -76,7 +76,8 @@ def covered(starts: Ints, ends: Ints, over_starts: Ints, over_ends: Ints) -> Int
     if not len(over_starts):
         return np.zeros(len(starts), dtype=np.int64)
     if len(over_starts) == 1:
-        return np.maximum(np.minimum(ends, over_ends) - np.maximum(starts, over_starts), 0)
+        whole: Ints = np.minimum(ends, over_ends) - np.maximum(starts, over_starts)
+        return np.maximum(whole, 0, out=whole)
     total = np.concatenate(([0], np.cumsum(over_ends - over_starts)))
 
     def before(points: Ints) -> Ints:

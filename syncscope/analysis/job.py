@@ -185,7 +185,7 @@ def _busy_ns(activity: pd.DataFrame, steady: Sequence[StepRecord]) -> int:
 
 def _spans(steady: Sequence[StepRecord]) -> tuple[Ints, Ints]:
     starts = np.array([step.start_ns for step in steady], dtype=np.int64)
-    return starts, starts + np.array([step.length_ns for step in steady], dtype=np.int64)
+    return starts, np.array([step.end_ns for step in steady], dtype=np.int64)
 
 
 def _in_steps(times: Ints, steady: Sequence[StepRecord]) -> Bools:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,10 +28,11 @@ from syncscope.analysis.replay_cures import WhatIf, cure_of
 from syncscope.analysis.replay_forecast import forecast
 from syncscope.analysis.replay_program import program_of
 from syncscope.analysis.result import Analysis
+from syncscope.analysis.second_thread import SecondThread
 from syncscope.analysis.sites import group_calls, with_sites
 from syncscope.analysis.stacks import Stacks
 from syncscope.analysis.step_records import step_records
-from syncscope.analysis.steps import full_steps, step_marks, step_table
+from syncscope.analysis.steps import full_steps, step_marks, step_table, with_lengths
 from syncscope.analysis.summary import (
     Costs,
     allowed_reasons,
@@ -81,7 +81,7 @@ def analyze(
     `progress` is told the part that is done, 0 to 1. Raises RecordingError if a table is
     damaged. A second thread does what the rest does not wait for; the result is that of one.
     """
-    with ThreadPoolExecutor(max_workers=1) as second:
+    with SecondThread() as second:
         events = _events(recording, second, progress)
         run = run_summary(
             recording.manifest, events.windows, events.steps, events.marks,
@@ -107,7 +107,9 @@ def analyze(
     )
 
 
-def _events(recording: Recording, second: Executor, progress: Callable[[float], None]) -> _Events:
+def _events(
+    recording: Recording, second: SecondThread, progress: Callable[[float], None]
+) -> _Events:
     reading = second.submit(recording.table, "runtime")
     recording.table("activity")
     runtime = reading.result()
@@ -129,6 +131,8 @@ def _events(recording: Recording, second: Executor, progress: Callable[[float], 
     gaps = _gaps(recording, activity, calls, host, windows, main)
     progress(0.65)
     program = replayable.result()
+    steps = with_lengths(steps, program.done_by if program else None)
+    steady = steps.loc[steady.index]
     return _Events(
         windows, stacks, hooks, main, activity, host, calls, gaps, marks, steps, steady, program
     )
@@ -139,7 +143,7 @@ def _summary(
     events: _Events,
     run: RunSummary,
     what_if: WhatIf | None,
-    second: Executor,
+    second: SecondThread,
     progress: Callable[[float], None],
 ) -> Summary:
     calls, activity, gaps = events.calls, events.activity, events.gaps

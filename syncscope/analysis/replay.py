@@ -73,13 +73,17 @@ class Program:
 
     def recorded(self) -> Outcome:
         """The same figures of the run as it was recorded."""
-        work, waits = self.work, self.waits
-        done = self.marks
-        for own in launched_by(work.lane, work.bounds, 0):
-            place = np.searchsorted(work.launch_ns[own], self.marks, side="left") - 1
-            done = np.where(place >= 0, np.maximum(done, work.end_ns[own[place]]), done)
+        waits = self.waits
         blocked = np.maximum(waits.end_ns - waits.start_ns - waits.fixed_ns, 0)
-        return Outcome(done, blocked)
+        return Outcome(self.done_by(self.marks), blocked)
+
+    def done_by(self, moments: Ints) -> Ints:
+        """When all that the first lane had launched until each moment was done, as recorded."""
+        work, done = self.work, moments
+        for own in launched_by(work.lane, work.bounds, 0):
+            place = np.searchsorted(work.launch_ns[own], moments, side="left") - 1
+            done = np.where(place >= 0, np.maximum(done, work.end_ns[own[place]]), done)
+        return done
 
     def replay(self, gone: Bools | None = None, length_ns: Ints | None = None) -> Outcome:
         """Run it without the waits in `gone` and with other lengths of the activities.

@@ -44,6 +44,7 @@ def step_records(
     columns = {
         "index": int64(steps, "index"),
         "start_ns": int64(steps, "start_ns"),
+        "end_ns": int64(steps, "end_ns"),
         "length_ns": tables.lengths,
         "idle_ns": tables.idle_ns(),
         "blocked_ns": tables.blocked_ns(calls),
@@ -73,7 +74,7 @@ class _Tables:
 
     @property
     def lengths(self) -> Ints:
-        return int64(self.steps, "end_ns") - int64(self.steps, "start_ns")
+        return int64(self.steps, "length_ns")
 
     def time_in(self, starts: Ints, ends: Ints) -> Ints:
         """Time by step that the intervals cover; where they overlap it counts once."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
@@ -64,6 +66,20 @@ def full_steps(steps: pd.DataFrame, marks: Ints) -> pd.DataFrame:
     if not len(whole):
         return steps
     return whole.iloc[warm_up_length(int64(whole, "end_ns") - int64(whole, "start_ns")) :]
+
+
+def with_lengths(steps: pd.DataFrame, done_by: Callable[[Ints], Ints] | None) -> pd.DataFrame:
+    """Add length_ns: how long each step took on the host and the devices together.
+
+    `done_by` says for moments of the host when all was done that it had launched until then
+    (`replay.Program.done_by`), and a step took from there to there. So a host that runs ahead
+    of the devices does not make steps look shorter than they are. Without it, the time
+    between the marks.
+    """
+    starts, ends = int64(steps, "start_ns"), int64(steps, "end_ns")
+    if done_by is not None:
+        starts, ends = done_by(starts), done_by(ends)
+    return steps.assign(length_ns=ends - starts)
 
 
 def warm_up_length(lengths: Ints) -> int:

@@ -52,7 +52,7 @@ def run_summary(
     """
     ended = int((~np.isin(marks, windows[0])).sum())
     full = full_steps(steps, marks)
-    lengths = int64(full, "end_ns") - int64(full, "start_ns")
+    lengths = int64(full, "length_ns")
     window_ns = int((windows[1] - windows[0]).sum())
     median = int(np.median(lengths)) if len(marks) and len(lengths) else window_ns
     names = list(dict.fromkeys(device.name for device in manifest.devices))

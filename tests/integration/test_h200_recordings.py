@@ -108,7 +108,7 @@ def test_start_up_does_not_count_as_idle_time_of_a_step() -> None:
     (gpu,) = analysis.summary.gpu
     steady = analysis.summary.steps[2:]
     assert [step.steady for step in analysis.summary.steps] == [False, False, *[True] * 6]
-    first, last = steady[0].start_ns, steady[-1].start_ns + steady[-1].length_ns
+    first, last = steady[0].start_ns, steady[-1].end_ns
     starts = analysis.gaps["start_ns"].clip(first, last)
     ends = analysis.gaps["end_ns"].clip(first, last)
     assert gpu.steady_idle_fraction == pytest.approx((ends - starts).sum() / (last - first))
@@ -122,15 +122,18 @@ def test_the_steps_add_up_to_the_figures_of_the_gpu(name: str) -> None:
     (gpu,) = analysis.summary.gpu
     steady = [step for step in analysis.summary.steps if step.steady]
     idle_ns, length_ns = (
-        sum(each) for each in zip(*((s.idle_ns, s.length_ns) for s in steady), strict=True)
+        sum(each)
+        for each in zip(*((s.idle_ns, s.end_ns - s.start_ns) for s in steady), strict=True)
     )
     assert idle_ns == sum(gpu.steady_idle_by_cause_ns.values())
     assert idle_ns / length_ns == pytest.approx(gpu.steady_idle_fraction)
     assert 0 < len(steady) < len(analysis.summary.steps)
-    assert all(s.blocked_ns + s.idle_ns <= 2 * s.length_ns for s in analysis.summary.steps)
+    assert all(
+        s.blocked_ns + s.idle_ns <= 2 * (s.end_ns - s.start_ns) for s in analysis.summary.steps
+    )
     moved = [step.h2d_bytes + step.d2h_bytes for step in steady]
     calls = analysis.calls[analysis.calls["start_ns"] >= steady[0].start_ns]
-    calls = calls[calls["start_ns"] < steady[-1].start_ns + steady[-1].length_ns]
+    calls = calls[calls["start_ns"] < steady[-1].end_ns]
     assert sum(moved) == calls.loc[calls["direction"] != "", "size_bytes"].clip(lower=0).sum()
 
 

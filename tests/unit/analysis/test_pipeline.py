@@ -60,7 +60,7 @@ def test_the_tables_have_the_promised_columns(builder: Any) -> None:
     analysis = analyze(builder.build())
     assert list(analysis.calls) == CALL_COLUMNS
     assert list(analysis.gaps) == ["device", "start_ns", "end_ns", "cause", "site_id"]
-    assert list(analysis.steps) == ["index", "start_ns", "end_ns"]
+    assert list(analysis.steps) == ["index", "start_ns", "end_ns", "length_ns"]
     assert analysis.summary.run.steps == 4
     assert analysis.summary.run.step_ns == MS
 

@@ -83,7 +83,7 @@ def test_a_step_over_the_edge_of_a_window_is_cut_and_no_measure(builder: Any) ->
 def test_a_run_without_marks_is_one_step(builder: Any) -> None:
     builder.window(10, 40)
     analysis = analyze(builder.build())
-    assert analysis.steps.to_numpy().tolist() == [[0, 10, 40]]
+    assert analysis.steps.to_numpy().tolist() == [[0, 10, 40, 30]]
     assert (analysis.summary.run.steps, analysis.summary.run.step_ns) == (1, 30)
 
 
@@ -145,3 +145,28 @@ def test_warm_up_does_not_count_in_any_figure(builder: Any) -> None:
     assert all(step.blocked_ns == 3 * MS for step in summary.steps)
     assert all(step.d2h_bytes == 4 and not step.h2d_bytes for step in summary.steps)
     assert not any(step.outlier for step in summary.steps)
+
+
+def run_ahead(builder: Any, *, busy: int, own: int, steps: int) -> None:
+    """A host that launches a kernel of `busy` each `own`, and waits for nothing."""
+    free = 0
+    for number in range(steps):
+        now = number * own
+        start = max(free, now + 5)
+        free = start + busy
+        builder.kernel(now, start, free)
+        builder.mark(now + own)
+    builder.window(0, free)
+
+
+def test_a_host_that_runs_ahead_does_not_make_steps_look_short(builder: Any) -> None:
+    run_ahead(builder, busy=7 * MS, own=MS, steps=8)
+    analysis = analyze(builder.build())
+    assert analysis.summary.run.step_ns == 7 * MS
+    assert [step.length_ns for step in analysis.summary.steps[1:]] == [7 * MS] * 7
+    assert [step.end_ns - step.start_ns for step in analysis.summary.steps] == [MS] * 8
+
+
+def test_a_gpu_that_keeps_up_leaves_the_length_of_steps_to_the_host(builder: Any) -> None:
+    run_ahead(builder, busy=MS // 2, own=MS, steps=8)
+    assert analyze(builder.build()).summary.run.step_ns == MS
