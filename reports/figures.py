@@ -140,7 +140,7 @@ def _idle_shares(summary: Summary, idle_ns: float) -> tuple[IdleShare, ...]:
             totals[cause] = totals.get(cause, 0) + time_ns
     whole = sum(totals.values())
     fractions = {cause: total / whole for cause, total in totals.items() if total > 0}
-    if summary.launches is not None and summary.run.steps > 1 and idle_ns:
+    if summary.launches is not None and idle_ns:
         other = summary.launches.other_work_ns_per_step / idle_ns
         fractions[HOST_WORK] = min(other, fractions.get("launch", 0.0))
         fractions["launch"] = fractions.get("launch", 0.0) - fractions[HOST_WORK]
