@@ -33,8 +33,8 @@ def _sentences(summary: Summary, figures: Figures) -> Iterator[str]:
     if other >= WORTH_A_SENTENCE:
         yield (
             f"For {percent(other)} of the idle time the host was busy with other work between "
-            "launches (Python, numpy, tensors on the CPU, sleeping): do that before the loop, in "
-            "the workers of a DataLoader, or on the GPU."
+            "launches (Python, numpy, tensors on the CPU, loading libraries, sleeping): do it "
+            "before the loop, in the workers of a DataLoader, or on the GPU."
         )
     if slow < WORTH_A_SENTENCE:
         return
