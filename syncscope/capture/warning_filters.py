@@ -35,18 +35,18 @@ class Ignored:
     def put_first(self) -> None:
         """Go in front of all other filters, or stay there."""
         self.match = self._applies
-        filters = _in_force()
-        if not filters or filters[0] is not self._entry:
-            self._take_out()
-            filters.insert(0, self._entry)
+        for filters in _in_force():
+            if not filters or filters[0] is not self._entry:
+                self._take_out(filters)
+                filters.insert(0, self._entry)
 
     def remove(self) -> None:
         """Leave the filters."""
         self.match = _nothing
-        self._take_out()
+        for filters in _in_force():
+            self._take_out(filters)
 
-    def _take_out(self) -> None:
-        filters = _in_force()
+    def _take_out(self, filters: list[Any]) -> None:
         filters[:] = [entry for entry in filters if entry is not self._entry]
 
 
@@ -66,7 +66,11 @@ def _nothing(text: str) -> bool:
     return False
 
 
-def _in_force() -> list[Any]:
-    """The filter list in force (a context variable's from Python 3.14 on)."""
-    get = getattr(warnings, "_get_filters", None)
-    return get() if get is not None else warnings.filters  # type: ignore[return-value]
+def _in_force() -> list[list[Any]]:
+    """The filters of the process and, if `catch_warnings` gave this context its own, those.
+
+    It does from Python 3.14 on, under `-X context_aware_warnings` or without the GIL.
+    """
+    filters: Any = warnings.filters
+    own: Any = getattr(warnings, "_get_filters", lambda: filters)()
+    return [filters] if own is filters else [filters, own]

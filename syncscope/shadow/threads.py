@@ -96,9 +96,9 @@ def _after(machine: Machine, original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _upon(machine: Machine, original: Callable[..., Any]) -> Callable[..., Any]:
-    def call(self: Any) -> Any:
+    def call(self: Any, *args: Any) -> Any:  # the worker's context, from Python 3.14 on
         _catch_up(machine, self)
-        return original(self)
+        return original(self, *args)
 
     return call
 
