@@ -105,9 +105,18 @@ class ShadowDispatchMode(TorchDispatchMode):
         return run
 
     def _decomposing(self, func: Any) -> Any:
-        """Composite operators arrive whole in inference mode; their parts are what counts."""
+        """Composite operators arrive whole in inference mode; their parts are what counts.
+
+        Those of nested tensors have kernels of their own.
+        """
+        nested = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "NestedTensorCPU")
+        whole = self.operators.handler(func) if nested else None
 
         def run(args: Any, kwargs: Any) -> Any:
+            if whole is not None and any(
+                tensor.is_nested and tensor.layout is torch.strided for tensor in tensors_in(args)
+            ):
+                return whole(args, kwargs)
             with self:
                 return func.decompose(*args, **kwargs)
 

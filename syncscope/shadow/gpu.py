@@ -20,6 +20,7 @@ from syncscope.shadow import (
     generators,
     linalg_api,
     parallel,
+    scripts,
     storage_api,
     tensor_api,
     threads,
@@ -119,6 +120,7 @@ class ShadowGpu:
         distributed.install(machine, patches)
         parallel.install(patches)
         linalg_api.install(patches)
+        scripts.install(patches)
         unsupported.install(machine, patches)
         threads.install(machine, patches, self._enter_thread)
         threads.watch_forks(self)

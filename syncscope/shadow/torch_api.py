@@ -156,7 +156,7 @@ def install(tensor_api: TensorApi, patches: FunctionPatches) -> None:
     for layout in ("coo", "csr", "csc", "bsr", "bsc", "compressed"):
         patches.wrap(torch, f"sparse_{layout}_tensor", lambda original: _sparse(api, original))
     patches.wrap(torch, "range", lambda original: _range(api, original))
-    patches.wrap(torch.nested, "nested_tensor", _nested)
+    patches.wrap(torch.nested, "nested_tensor", lambda original: _nested(api, original))
     exported: dict[int, int] = {}
     patches.wrap(torch, "from_dlpack", lambda original: _from_dlpack(api, original, exported))
     patches.wrap(torch, "to_dlpack", lambda original: _to_dlpack(original, exported))
@@ -258,7 +258,7 @@ def _one_hot(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _ctc_loss(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Averaging uploads the lengths of the targets, with a wait (ATen/native/LossCTC.cpp)."""
+    """Averaging uploads the lengths of the targets as divisors (ATen/native/LossCTC.cpp)."""
 
     def ctc_loss(
         log_probs: torch.Tensor,
@@ -277,9 +277,10 @@ def _ctc_loss(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]
             loss: torch.Tensor = original(*args, zero_infinity)
         finally:
             thread.lenient = False
-        on_host = isinstance(target_lengths, torch.Tensor) and gpu_of(target_lengths) < 0
-        if device >= 0 and reduction == 1 and on_host:
-            upload = Effect("h2d", 8 * target_lengths.numel())
+        if device >= 0 and reduction == 1:
+            tensor = isinstance(target_lengths, torch.Tensor)
+            count = target_lengths.numel() if tensor else len(target_lengths)
+            upload = Effect("h2d", loss.element_size() * count)
             api.machine.apply(device, (upload,), "aten::ctc_loss", "host_index")
         return loss
 
@@ -337,13 +338,17 @@ def _to_dlpack(original: Callable[..., Any], exported: dict[int, int]) -> Callab
     return convert
 
 
-def _nested(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.nested.nested_tensor` of strided layout: built on the host, then moved."""
+def _nested(api: TorchApi, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.nested.nested_tensor` of strided layout: built where its rows are, then moved."""
 
-    def nested_tensor(*args: Any, device: Any = None, **kwargs: Any) -> Any:
-        if device is None or kwargs.get("layout", torch.strided) is not torch.strided:
-            return original(*args, device=device, **kwargs)
-        return original(*args, device="cpu", **kwargs).to(device)
+    def nested_tensor(tensor_list: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        rows = max((gpu_of(row) for row in tensors_in(tensor_list)), default=-1)
+        strided = kwargs.get("layout", torch.strided) is torch.strided
+        if not strided or (device is None and rows < 0):
+            return original(tensor_list, *args, device=device, **kwargs)
+        made = original(tensor_list, *args, device="cpu", **kwargs)
+        mark_as(made, rows, api.machine)
+        return made if device is None else made.to(device)
 
     return overridable(original, nested_tensor, by_arguments=False)
 
@@ -422,19 +427,54 @@ def _install_tensor_types(api: TorchApi, patches: FunctionPatches) -> None:
         on_gpu, on_host = getattr(torch.cuda, name), getattr(torch, name)
         patches.put_function(torch.cuda, name, stand_in(on_gpu, maker(dtype), kind=_CudaTensorType))
         patches.put_function(torch, name, stand_in(on_host, on_host, kind=_HostTensorType))
-    patches.wrap(torch, "set_default_tensor_type", _default_tensor_type)
+    legacy = _LegacyTensors(api)
+    patches.wrap(torch, "set_default_tensor_type", legacy.setting)
+    patches.put(torch.Tensor, "__new__", _new_tensor(legacy))
 
 
-def _default_tensor_type(original: Callable[[Any], None]) -> Callable[[Any], None]:
-    """`torch.set_default_tensor_type`: of the GPU's, the dtype and a default device."""
+def _new_tensor(legacy: _LegacyTensors) -> Callable[..., Any]:
+    """A plain function that names no arguments, which is what TorchDynamo expects."""
 
-    def set_default_tensor_type(t: Any, /) -> None:
-        name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
-        place, _, kind = name.rpartition(".")
-        original(getattr(torch, kind).original if kind in tensor_types() else t)
-        torch.set_default_device("cuda" if place == "torch.cuda" else None)
+    def new(*args: Any, **kwargs: Any) -> Any:
+        return legacy.make(*args, **kwargs)
 
-    return set_default_tensor_type
+    return new
+
+
+class _LegacyTensors:
+    """`torch.Tensor(2)`, its subclasses, and `torch.set_default_tensor_type`."""
+
+    def __init__(self, api: TorchApi) -> None:
+        self.api = api
+        self.on_gpu = False
+
+    def setting(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
+        """The type of the GPU's tensors means the dtype and a default device."""
+
+        def set_default_tensor_type(t: Any, /) -> None:
+            name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
+            place, _, kind = name.rpartition(".")
+            original(getattr(torch, kind).original if kind in tensor_types() else t)
+            self.on_gpu = place == "torch.cuda"
+            torch.set_default_device("cuda" if self.on_gpu else None)
+
+        return set_default_tensor_type
+
+    def make(self, cls: Any, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor(sizes or values)`: sizes make an uninitialized tensor.
+
+        Of a subclass, PyTorch cannot make one where a dispatch mode looks on.
+        """
+        with torch._C._DisableTorchDispatch():
+            made = torch._C.TensorBase.__new__(cls, *args, **kwargs)
+        if not self.on_gpu or cls is not torch.Tensor or isinstance((*args, None)[0], cls):
+            return made
+        if args and not isinstance(args[0], (int, torch.Size)):
+            return self.api.api.move(
+                made, self.api.machine.thread.device, "torch.Tensor", cause="literal_upload"
+            )
+        mark_as(made, self.api.machine.thread.device, self.api.machine)
+        return made
 
 
 def group_by_device_and_dtype(

@@ -240,3 +240,61 @@ def test_ctc_loss_uploads_host_lengths(session: Any) -> None:
     loss = F.ctc_loss(logits, targets, torch.tensor([5, 5]), torch.tensor([2, 2]))
     assert loss.is_cuda
     assert session.waits()
+
+
+def test_convolutions_say_which_of_their_operands_is_elsewhere(session: Any) -> None:
+    on_gpu, on_host = torch.ones(1, 1, 3, device="cuda"), torch.ones(1, 1, 3)
+    both = r"Input type \(torch\.{}FloatTensor\) and {} type \(torch\.{}FloatTensor\) should be"
+    with pytest.raises(RuntimeError, match=both.format("cuda.", "weight", "")):
+        torch.nn.functional.conv1d(on_gpu, on_host)
+    with pytest.raises(RuntimeError, match=both.format("", "weight", "cuda.") + ".*MKLDNN"):
+        torch.nn.functional.conv1d(on_host, on_gpu)
+    with pytest.raises(RuntimeError, match=both.format("cuda.", "bias", "")):
+        torch.nn.functional.conv1d(on_gpu, on_gpu, on_host[0, 0, :1])
+
+
+@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
+def test_the_default_tensor_type_decides_where_legacy_tensors_are(session: Any) -> None:
+    torch.set_default_tensor_type("torch.cuda.FloatTensor")
+    try:
+        session.forget()
+        assert torch.Tensor(2).is_cuda
+        assert torch.Tensor().is_cuda
+        assert not session.take("transfers")
+        assert torch.Tensor([1.0, 2.0]).tolist() == [1.0, 2.0]
+        assert [row.cause for row in session.take("transfers")] == ["literal_upload", ""]
+    finally:
+        torch.set_default_tensor_type("torch.FloatTensor")
+    assert not torch.Tensor(2).is_cuda
+
+
+def test_subclasses_of_tensor_can_be_made(session: Any) -> None:
+    class Points(torch.Tensor):
+        pass
+
+    assert Points([1.0, 2.0]).tolist() == [1.0, 2.0]
+    made = Points(torch.ones(2, device="cuda"))
+    assert (type(made), made.is_cuda) == (Points, True)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_function_transforms_see_devices(session: Any) -> None:
+    def summed(w: torch.Tensor) -> torch.Tensor:
+        assert w.is_cuda
+        return (w * torch.ones(3, device=w.device)).sum()
+
+    x = torch.ones(2, 3, device="cuda")
+    assert torch.func.grad(summed)(x[0]).is_cuda
+    assert torch.vmap(torch.func.grad(summed))(x).is_cuda
+    assert torch.func.jvp(summed, (x[0],), (x[0],))[1].is_cuda
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_moves_inside_function_transforms(session: Any) -> None:
+    host, gpu = torch.ones(3), torch.ones(3, device="cuda")
+    moving = torch.func.grad(lambda w: (gpu * w.to("cuda")).sum())
+    assert moving(host).device.type == "cpu"
+    assert torch.vmap(moving)(torch.ones(2, 3)).device.type == "cpu"
+    value, tangent = torch.func.jvp(lambda w: w.to("cuda") ** 2, (host,), (host,))
+    assert value.is_cuda
+    assert tangent.is_cuda

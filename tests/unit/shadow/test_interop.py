@@ -178,3 +178,32 @@ def test_a_module_filter_of_the_program_holds(session: Any) -> None:
         warnings.filterwarnings("ignore", module=__name__)
         torch.tensor(torch.ones(2))
     assert not caught
+
+
+class Moving(nn.Module):
+    """Every way of TorchScript to ask for a device, or to go to one."""
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        if x.is_cuda and x.device.type == "cuda":
+            return [
+                torch.arange(3).to("cuda"),
+                torch.ones(3).to(x.device, torch.float64),
+                torch.ones(3).to(x),
+                torch.ones(3).cuda(),
+                x.cpu(),
+                x.to(device="cpu", dtype=torch.float64),
+            ]
+        return []
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_scripted_code_asks_and_moves_as_on_cuda(session: Any) -> None:
+    scripted = torch.jit.script(Moving())
+    x = torch.ones(3, device="cuda")
+    session.forget()
+    places = [tensor.is_cuda for tensor in scripted(x)]
+    assert places == [True] * 4 + [False] * 2
+    directions = [row.direction for row in session.take("transfers")]
+    assert directions == ["h2d"] * 4 + ["d2h"] * 2
+    assert b"syncscope" not in scripted.save_to_buffer()
+    assert len(scripted(x)) == 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -225,13 +226,32 @@ def test_masks_on_the_host_go_up_as_indices(session: Any) -> None:
     mask = torch.tensor([True, False, True, False])
     session.forget()
     x[mask]
-    (row,) = session.take("transfers")
-    assert (row.size_bytes, row.non_blocking, row.cause) == (16, True, "host_index")
     x[mask & False]
+    x[torch.arange(4) > 1]
     assert not session.take("transfers")
+    assert not session.waits()
+    copies = [row for row in session.take("activity") if row.kind == "memcpy"]
+    assert [row.direction for row in copies] == ["h2d", "h2d"]
     x[mask] = 1.0
-    assert [row.cause for row in session.take("transfers")] == ["host_index", "host_scalar_assign"]
+    assert [row.cause for row in session.take("transfers")] == ["host_scalar_assign"]
     assert x.tolist() == [1.0, 0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("mask", [[True, False], np.array([True, False])], ids=["list", "numpy"])
+def test_masks_that_are_no_tensors_go_up_whole_and_are_counted_there(
+    session: Any, mask: Any
+) -> None:
+    x = torch.zeros(2, device="cuda")
+    session.forget()
+    x[mask]
+    (row,) = session.take("transfers")
+    assert (row.direction, row.size_bytes, row.non_blocking) == ("h2d", 2, False)
+    (wait,) = session.take("blocking")
+    assert wait.cause == "mask_read"
+    x[mask] = 1.0
+    assert [row.cause for row in session.take("transfers")] == ["host_index"]
+    assert not session.take("blocking")
+    assert x.tolist() == [1.0, 0.0]
 
 
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")
