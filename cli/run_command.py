@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import os
 import re
 import signal
-import sys
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from syncscope.cli.conclusion import Successor, end_by_signal, flush_output
 from syncscope.cli.live import Live
 from syncscope.cli.output import real_stderr, say, say_aside
 from syncscope.errors import SyncscopeError, UsageError
@@ -102,20 +99,23 @@ def run(
         keep_sources=source,
         whole_program=True,
     )
-    code = _record(program, module, output, options, live)
-    if code < 0:
-        _end_by_signal(-code)
-    raise typer.Exit(code)
+    successor = Successor()
+    recorder, code = _record(program, module, output, options, live)
+    if recorder is not None:
+        successor.conclude(recorder.folder, code)
+    elif code < 0:
+        end_by_signal(-code)
+    raise typer.Exit(code if code >= 0 else 128 - code)
 
 
 def _record(
     program: list[str], module: bool, output: Path | None, options: RecordOptions, live: bool
-) -> int:
-    """Run the program under a recorder; returns its exit code."""
+) -> tuple[Recorder | None, int]:
+    """Run the program under a recorder; returns that if it is to be reported, and the exit code."""
+    from syncscope.after_import import AfterImport
     from syncscope.api import close_recorder, open_recorder
     from syncscope.program import CannotBegin, check_module, check_script, run_module, run_script
     from syncscope.recording.folders import recording_folder
-    from syncscope.torch_import import TorchImport
 
     target, *args = program
     (check_module if module else check_script)(target)
@@ -124,8 +124,8 @@ def _record(
     if live and not recorder.writer.manifest.rank:
         recorder.writer.watchers.append(Live(say_aside).show)
     problems: list[str] = []
-    waiting = TorchImport(lambda: _begin(recorder, problems))
-    pid, import_path, finders = os.getpid(), list(sys.path), list(sys.meta_path)
+    waiting = AfterImport("torch", lambda: _begin(recorder, problems))
+    pid = os.getpid()
     waiting.start()
     code = 1
     try:
@@ -135,19 +135,18 @@ def _record(
     finally:
         waiting.stop()
         if os.getpid() == pid:
-            # An alarm that the program left behind would have ended with the program.
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            # Alarms that the program left behind would have ended with the program.
+            for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+                signal.setitimer(timer, 0)
         try:
             close_recorder(recorder, code, exiting=True)
         except KeyboardInterrupt:  # the program had ended: this is not its exit code
             problems.append("interrupted while the recording was closed")
-    if os.getpid() == pid:  # a child that the program forked has nothing to tell
-        _flush_output()
-        # The program's folder may hold a `plotly.py` of its own, and it may have emptied both.
-        sys.path[:], sys.meta_path[:] = import_path, finders
-        with real_stderr():
-            _conclude(recorder, problems)
-    return code
+    if os.getpid() != pid:  # a child that the program forked has nothing to tell
+        return None, code
+    flush_output()
+    with real_stderr():
+        return (recorder if _say_how_it_went(recorder, problems) else None), code
 
 
 def _begin(recorder: Recorder, problems: list[str]) -> None:
@@ -162,26 +161,8 @@ def _begin(recorder: Recorder, problems: list[str]) -> None:
         problems.append(f"recording could not start: {type(error).__name__}: {error}")
 
 
-def _flush_output() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        # Whatever the program put there; python flushes again at exit, and reports it.
-        with contextlib.suppress(Exception):
-            stream.flush()
-
-
-def _end_by_signal(number: int) -> None:
-    """End as python ends after a KeyboardInterrupt: first the exit handlers, then the signal."""
-    atexit._run_exitfuncs()
-    _flush_output()
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-
-
-def _conclude(recorder: Recorder, problems: list[str]) -> None:
-    """Analyse, write summary.json and report.html, and print the short summary.
-
-    A failure here must not change the program's exit code: it becomes a line.
-    """
+def _say_how_it_went(recorder: Recorder, problems: list[str]) -> bool:
+    """A line for each thing that went wrong; whether there is a recording to report."""
     from syncscope.recorder import NOTHING_TO_RECORD
 
     for problem in problems:
@@ -189,35 +170,8 @@ def _conclude(recorder: Recorder, problems: list[str]) -> None:
     if not recorder.started:
         if not problems:
             say(NOTHING_TO_RECORD)
-        return
+        return False
     if recorder.failure:
         say(f"the recording is cut short: {recorder.failure}")
-    if recorder.writer.manifest.rank:
-        return  # one summary of a job is enough: rank 0 prints it, and waits for nobody
-    try:
-        _report(recorder.folder)
-    except (SyncscopeError, OSError) as error:
-        say(str(error))
-    except KeyboardInterrupt:
-        say(f"interrupted; the program had ended. `syncscope report {recorder.folder}` goes on.")
-    except Exception:  # noqa: BLE001  (a bug of ours, which is not the program's failure)
-        traceback.print_exc()
-
-
-def _report(folder: Path) -> None:
-    from syncscope.api import Run
-    from syncscope.cli.output import print_summary
-    from syncscope.cli.progress import progress
-
-    with progress("analysing") as done:
-        run = Run(folder, done)
-        analysis = run.analysis
-    print_summary(analysis)
-    run.save_summary()
-    with progress("writing the report"):
-        path = run.report()
-    with contextlib.suppress(OSError, ValueError):  # no working folder, or another one
-        path = path.relative_to(Path.cwd())
-    sys.stderr.write(f"report: {path}\n")
-    if run.analysis.manifest.world_size > 1:
-        say(f"this was rank 0; for all ranks: syncscope show {path.parent.parent}")
+    # One summary of a job is enough: rank 0 prints it, and waits for nobody.
+    return not recorder.writer.manifest.rank

@@ -10,10 +10,9 @@ import struct
 from typing import NamedTuple
 
 import numpy as np
-import numpy.ma  # this and the next pyarrow would import later, when the path is the program's
 import pyarrow as pa
-import pyarrow.compute
 
+from syncscope.recording.arrow_columns import numbers, repeated_texts
 from syncscope.recording.writer import arrow_schema
 
 NO_CALL = -1
@@ -82,16 +81,13 @@ class PackedCalls:
         return _batch("activity", device, stream, begin, end, *texts, size, numbers)
 
     def _texts(self, field: str, codes: np.ndarray) -> pa.Array:
-        return pa.array([getattr(texts, field) for texts in list(self._codes)]).take(
-            pa.array(codes)
-        )
+        return repeated_texts([getattr(texts, field) for texts in list(self._codes)], codes)
 
 
 def _batch(table: str, *columns: np.ndarray | pa.Array) -> pa.RecordBatch:
     schema = arrow_schema(table)
     arrays = [
-        pa.array(np.ascontiguousarray(column)) if isinstance(column, np.ndarray) else column
-        for column in columns
+        numbers(column, field.type) if isinstance(column, np.ndarray) else column
+        for column, field in zip(columns, schema, strict=True)
     ]
-    cast = [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)]
-    return pa.record_batch(cast, schema=schema)
+    return pa.record_batch(arrays, schema=schema)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from syncscope.errors import UsageError
+from syncscope.recording.arrow_columns import array_of
 from syncscope.recording.manifest import Manifest, write_manifest
 from syncscope.recording.tables import TABLES, Row, columns
 
@@ -158,7 +159,7 @@ class RecordingWriter:
             return
         schema = arrow_schema(table)
         arrays = [
-            _array(values, field.type)
+            array_of(values, field.type)
             for values, field in zip(zip(*taken, strict=True), schema, strict=True)
         ]
         self._write_batch(table, pa.record_batch(arrays, schema=schema))
@@ -188,15 +189,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     return f"{type(error).__name__}: {error}"
-
-
-def _array(values: tuple[Any, ...], arrow_type: Any) -> Any:
-    """An Arrow array. Lone surrogates, as in the names of odd files, become "?"."""
-    try:
-        return pa.array(values, type=arrow_type)
-    except UnicodeEncodeError:
-        texts = (value.encode("utf-8", "replace").decode() for value in values)
-        return pa.array(texts, type=arrow_type)
 
 
 def read_stream_batches(path: Path) -> Iterator[pa.RecordBatch]:

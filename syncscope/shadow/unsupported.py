@@ -13,6 +13,7 @@ import torch.cuda.nccl
 import torch.cuda.tunable
 import torch.export
 
+from syncscope.after_import import AfterImport
 from syncscope.errors import ShadowUnsupportedError
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.patching import FunctionPatches
@@ -121,11 +122,8 @@ def _refuse_triton(patches: FunctionPatches) -> None:
 
 
 def _refuse_extensions(patches: FunctionPatches) -> None:
-    extensions = sys.modules.get("torch.utils.cpp_extension")
-    if extensions is None:
-        import torch.utils.cpp_extension
-
-        extensions = torch.utils.cpp_extension
+    """Once the program has loaded what compiles them, and setuptools with it."""
+    module = "torch.utils.cpp_extension"
 
     def load(original: Any) -> Any:
         def checked(name: str, sources: Any, *args: Any, **kwargs: Any) -> Any:
@@ -146,5 +144,10 @@ def _refuse_extensions(patches: FunctionPatches) -> None:
 
         return checked
 
-    patches.wrap(extensions, "load", load)
-    patches.wrap(extensions, "load_inline", load_inline)
+    def replace() -> None:
+        patches.wrap(sys.modules[module], "load", load)
+        patches.wrap(sys.modules[module], "load_inline", load_inline)
+
+    waiting = AfterImport(module, replace)
+    patches.at_undo(waiting.stop)
+    waiting.start()

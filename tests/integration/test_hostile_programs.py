@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -201,20 +202,68 @@ def test_a_module_named_torch_and_a_safe_path(tmp_path: Path, syncscope_command:
 def test_ctrl_c_during_the_report_is_not_the_programs_exit_code(
     tmp_path: Path, command_of: CommandOf
 ) -> None:
+    (tmp_path / "prog.py").write_text("import sys, torch\nsys.exit(6)\n")
+    command = command_of(["run", "-o", "rec", "prog.py"])
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        # At once: its interpreter has hardly started then.
+        while b"conclusion" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 6
+    assert errors.startswith("syncscope: interrupted"), errors
+
+
+ENDINGS = {
+    "nothing is closed": (
+        "import atexit, ctypes, torch\n"
+        "log = open('log.txt', 'w')\nlog.write('kept')\n"
+        "class Last:\n    def __del__(self): print('deleted')\n"
+        "last = Last()\natexit.register(print, 'bye')\n"
+        "ctypes.CDLL(None).printf(b'from C\\n')\nraise SystemExit(5)\n"
+    ),
+    "interrupted": "import atexit, torch\natexit.register(print, 'bye')\nraise KeyboardInterrupt\n",
+    "an alarm is set": (
+        "import signal, torch\nsignal.signal(signal.SIGPROF, lambda *_: None)\n"
+        "signal.setitimer(signal.ITIMER_PROF, 0.7)\n"  # it would end the analysis, not the program
+    ),
+    "surroundings are changed": (
+        "import os, sys, torch\n"
+        "os.environ |= {'PYTHONHOME': '/nowhere', 'PYTHONPATH': '/nowhere'}\n"
+        "sys.executable = sys.flags = '/nowhere'\n"
+        "open('plotly.py', 'w').write('raise SystemExit(9)')\n"
+    ),
+    "analysed elsewhere": (
+        "import atexit, sys, torch\ntorch.ones(2).sum().item()\n"
+        "ours = {'pandas', 'plotly', 'syncscope.analysis'}\n"
+        "atexit.register(lambda: print(ours & {*sys.modules}))\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_a_program_ends_as_under_python_and_then_is_analysed(
+    tmp_path: Path, syncscope_command: Run, name: str
+) -> None:
+    _, recorded = run_both(tmp_path, syncscope_command, ENDINGS[name])
+    assert "report: rec/report.html" in recorded.stderr
+    assert (tmp_path / "rec" / "summary.json").exists()
+    log = tmp_path / "log.txt"
+    assert not log.exists() or log.read_text() == "kept"
+
+
+def test_where_analysis_cannot_start_the_recording_is_kept(
+    tmp_path: Path, syncscope_command: Run
+) -> None:
     text = (
-        "import os, signal, sys, threading, time, torch\n"
-        "def late():\n"
-        "    while 'pandas' not in sys.modules:\n        time.sleep(0.01)\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "threading.Thread(target=late, daemon=True).start()\nsys.exit(6)\n"
+        "import os, torch\ndef refuse(*args):\n    raise OSError\n"
+        "os.execve = refuse\nraise SystemExit(4)\n"
     )
     (tmp_path / "prog.py").write_text(text)
-    result = subprocess.run(
-        command_of(["run", "-o", "rec", "prog.py"]), cwd=tmp_path, capture_output=True, text=True
-    )
-    assert result.returncode == 6
-    assert "interrupted" in result.stderr
-    assert not Recording(tmp_path / "rec").truncated
+    result = syncscope_command("run", "-o", "rec", "prog.py")
+    assert result.returncode == 4
+    assert re.fullmatch(r"syncscope: .*`syncscope report .*rec` does.\n", result.stderr)
+    assert Recording(tmp_path / "rec").manifest.state == "complete"
 
 
 def test_output_that_finds_no_room_is_one_line(syncscope_command: Run) -> None:

@@ -1,7 +1,8 @@
-"""Run a callback right after the program has imported torch, without importing it first.
+"""Run a callback right after the program has imported a module, without importing it first.
 
 A program may set OMP_NUM_THREADS, CUDA_VISIBLE_DEVICES or PYTORCH_CUDA_ALLOC_CONF before
-its own `import torch`; importing torch earlier on its behalf would undo that.
+its own `import torch`; importing torch earlier on its behalf would undo that. And what it
+never imports would only cost it time and memory.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from types import ModuleType
 from typing import Any
 
 
-class TorchImport(MetaPathFinder):
-    """A finder that steps aside once `torch` has been imported."""
+class AfterImport(MetaPathFinder):
+    """A finder that steps aside once the module has been imported."""
 
-    def __init__(self, callback: Callable[[], None]) -> None:
+    def __init__(self, module: str, callback: Callable[[], None]) -> None:
+        self._module = module
         self._callback = callback
 
     def start(self) -> None:
-        """Call back at once if torch is loaded, else after its import."""
-        if "torch" in sys.modules:
+        """Call back at once if the module is loaded, else after its import."""
+        if self._module in sys.modules:
             self._callback()
         else:
             sys.meta_path.insert(0, self)
@@ -35,12 +37,12 @@ class TorchImport(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Hand torch's own spec on, with a loader that calls back when it is done.
+        """Hand the module's own spec on, with a loader that calls back when it is done.
 
         A spec may be asked for and never loaded (`importlib.util.find_spec("torch")` is a
-        common test of whether torch is installed): so we stay until torch is there.
+        common test of whether torch is installed): so we stay until the module is there.
         """
-        if fullname != "torch":
+        if fullname != self._module:
             return None
         for finder in list(sys.meta_path):
             find = None if finder is self else getattr(finder, "find_spec", None)
@@ -52,14 +54,14 @@ class TorchImport(MetaPathFinder):
         return None
 
     def loaded(self) -> None:
-        """Torch is there: step aside and call back, once."""
+        """The module is there: step aside and call back, once."""
         if self in sys.meta_path:
             self.stop()
             self._callback()
 
 
 class _CallingLoader(Loader):
-    def __init__(self, loader: Loader, waiting: TorchImport) -> None:
+    def __init__(self, loader: Loader, waiting: AfterImport) -> None:
         self._loader = loader
         self._waiting = waiting
 
