@@ -413,7 +413,7 @@ def test_links_between_sites_open_them(opened, analyses):
 def test_a_step_of_the_chart_is_shown_in_the_timeline(opened, analyses):
     analysis = analyses.plausible_analysis(steps=8)
     steps = tuple(
-        StepRecord(n, n * 24_100_000, 24_100_000, 7_000_000, 9_000_000, 0, 0, n > 1,
+        StepRecord(n, n * 24_100_000, (n + 1) * 24_100_000, 24_100_000, 7_000_000, 9_000_000, 0, 0, n > 1,
                    "it waited" if n == 5 else "")
         for n in range(8)
     )  # fmt: skip
