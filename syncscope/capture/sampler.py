@@ -11,7 +11,7 @@ import sys
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import FrameType
 
 from syncscope.callsite import Stack, key_of, stack_at
@@ -24,6 +24,9 @@ CLOCK_TOLERANCE_NS = 20_000
 
 UNDISTURBED_NS = 1_000_000
 """Longer looking at stacks may have been interrupted: Python switches threads after 5 ms."""
+
+RETRY_NS = 50_000
+"""So soon after freeing memory an allocator asks for it again (7 to 28 us on an H200)."""
 
 _MAY_WAIT = ("sync", "memcpy", "malloc", "free")
 
@@ -56,20 +59,34 @@ class Sampler:
         self._stopped.set()
         self._thread.join()
         self._thread = None
-        for call in calls:
-            if call.kind not in _MAY_WAIT or call.thread_id not in self._threads:
-                continue
-            number = self._threads[call.thread_id].within(call.start_ns, call.end_ns)
-            if number >= 0:
-                stack_id = self._context.stacks.intern(self._stacks[number])
-                self._rows.append(
-                    BlockingRow(
-                        call.thread_id, call.start_ns, call.end_ns, stack_id,
-                        "sampled", "", _kind(call), False, "",
-                    )
-                )  # fmt: skip
+        for call, number in self._hit([call for call in calls if call.kind in _MAY_WAIT]):
+            stack_id = self._context.stacks.intern(self._stacks[number])
+            self._rows.append(
+                BlockingRow(
+                    call.thread_id, call.start_ns, call.end_ns, stack_id,
+                    "sampled", "", _kind(call), False, "",
+                )
+            )  # fmt: skip
         for seen in (self._threads, self._stacks, self._numbers, self._last):
             seen.clear()
+
+    def _hit(self, calls: list[RuntimeRow]) -> Iterator[tuple[RuntimeRow, int]]:
+        """Calls that were hit by a sample, with the number of its stack; the last one first.
+
+        An allocator that frees memory to get memory is one call of the program: what frees
+        has the line of the allocation right behind it.
+        """
+        later: dict[int, tuple[RuntimeRow, int]] = {}
+        for call in sorted(calls, key=lambda call: -call.start_ns):
+            samples = self._threads.get(call.thread_id)
+            number = samples.within(call.start_ns, call.end_ns) if samples is not None else -1
+            if number < 0 and call.kind == "free" and call.thread_id in later:
+                behind, of_behind = later[call.thread_id]
+                close = 0 <= behind.start_ns - call.end_ns <= RETRY_NS
+                number = of_behind if close and behind.kind in ("malloc", "free") else -1
+            later[call.thread_id] = call, number
+            if number >= 0:
+                yield call, number
 
     def _loop(self) -> None:
         own = {t.ident for t in threading.enumerate() if t.name.startswith("syncscope-")}
