@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from syncscope.analysis.pipeline import analyze
 from syncscope.recording.reader import Recording
 
 RECORDING = Path(__file__).resolve().parents[1] / "data" / "h200_programs" / "graph_break"
 
 
-@pytest.mark.skipif(not RECORDING.exists(), reason="needs a recording made on a GPU")
 def test_the_line_that_breaks_the_graph_is_named_with_that_cause_and_nothing_else() -> None:
     analysis = analyze(Recording(RECORDING))
     flagged = [site for site in analysis.summary.sites if site.flagged]
