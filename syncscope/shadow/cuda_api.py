@@ -18,7 +18,7 @@ from syncscope.shadow.cuda_memory import MemoryApi
 from syncscope.shadow.devices import as_device
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.patching import FunctionPatches
-from syncscope.shadow.unsupported import refuse
+from syncscope.shadow.unsupported import refuse, refused_methods
 
 CUDA_VERSION = "13.0"
 NCCL_VERSION = (2, 27, 7)
@@ -184,7 +184,9 @@ def _install_streams(machine: Machine, api: CudaApi, patches: FunctionPatches) -
     stream = cuda_streams.bound_to(machine, cuda_streams.ShadowStream)
     context = cuda_streams.bound_to(machine, cuda_streams.ShadowStreamContext)
     external = cuda_streams.bound_to(machine, cuda_streams.ShadowExternalStream)
-    graph = type("CUDAGraph", (cuda_graphs.ShadowGraph,), {"machine": machine})
+    shadow = cuda_graphs.ShadowGraph
+    refused = refused_methods("torch.cuda.CUDAGraph", torch.cuda.CUDAGraph, shadow)
+    graph = type("CUDAGraph", (shadow,), {"machine": machine, **refused})
     handles = itertools.count(1)
     for name, value in {
         "Stream": stream,

@@ -84,6 +84,9 @@ class ShadowGraph:
     def pool(self) -> tuple[int, int]:
         return (0, 0)
 
+    def register_generator_state(self, generator: Any) -> None:
+        """Nothing to do: captured operators draw from it as others do."""
+
     def enable_debug_mode(self) -> None:
         """Nothing to do."""
 

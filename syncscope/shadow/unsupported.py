@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import torch
@@ -17,6 +17,7 @@ from syncscope.after_import import AfterImport
 from syncscope.errors import ShadowUnsupportedError
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.patching import FunctionPatches
+from syncscope.shadow.standins import stand_in
 
 _ADVICE = "the shadow GPU cannot run it; record this program on a machine with a GPU"
 
@@ -50,6 +51,26 @@ def _refusing(what: str) -> Callable[..., NoReturn]:
     return lambda *args, **kwargs: refuse(what)
 
 
+def refused_methods(what: str, original: type, shadow: type) -> dict[str, Callable[..., NoReturn]]:
+    """Public methods of a class, called `what`, that its shadow does not have, by name."""
+    return {
+        name: _refusing(f"{what}.{name} was called")
+        for name in dir(original)
+        if not name.startswith("_") and not hasattr(shadow, name)
+    }
+
+
+def _refuse_all(owner: Any, names: Iterable[str], patches: FunctionPatches) -> None:
+    """Refuse to call functions of a module and to make objects of its classes."""
+    for name in names:
+        original = getattr(owner, name, None)
+        refusing = _refusing(f"{owner.__name__}.{name} was called")
+        if isinstance(original, type):
+            patches.put_function(owner, name, stand_in(original, refusing))
+        elif original is not None:
+            patches.put_function(owner, name, refusing)
+
+
 def install(machine: Machine, patches: FunctionPatches) -> None:
     """Replace compilers by what can be done without a GPU."""
 
@@ -68,16 +89,11 @@ def install(machine: Machine, patches: FunctionPatches) -> None:
         patches.put_function(
             torch.cuda, "_compile_kernel", lambda *args, **kwargs: refuse("a CUDA kernel")
         )
-    for name in _NO_ANSWER:
-        if hasattr(torch.cuda, name):
-            patches.put_function(torch.cuda, name, _refusing(f"torch.cuda.{name} was called"))
+    _refuse_all(torch.cuda, _NO_ANSWER, patches)
+    _refuse_all(torch.accelerator, ("Graph",), patches)
     for module in (torch.cuda.nccl, torch.cuda.tunable):
-        for name in set(module.__all__) - {"is_enabled", "tuning_is_enabled"}:
-            what = f"{module.__name__}.{name} was called"
-            patches.put_function(module, name, _refusing(what))
-    for name in ("export", "export_for_training", "draft_export"):
-        if hasattr(torch.export, name):
-            patches.put_function(torch.export, name, _refusing(f"torch.export.{name} was called"))
+        _refuse_all(module, set(module.__all__) - {"is_enabled", "tuning_is_enabled"}, patches)
+    _refuse_all(torch.export, ("export", "export_for_training", "draft_export"), patches)
     patches.wrap(
         torch.autograd.profiler.profile, "__init__", lambda init: _profiling(machine, init)
     )

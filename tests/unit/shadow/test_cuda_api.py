@@ -37,6 +37,8 @@ ARGUMENTS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "device": lambda: (0,),
     "device_of": lambda: (torch.ones(1, device="cuda"),),
     "get_stream_from_external": lambda: (0,),
+    "export_dot": lambda: ("",),
+    "export_graph_data": lambda: ("",),
     "graph": lambda: (torch.cuda.CUDAGraph(),),
     "make_graphed_callables": lambda: (
         nn.Linear(1, 1).cuda(),
@@ -67,6 +69,18 @@ def test_every_public_function_answers_or_says_in_one_line_that_it_cannot(sessio
         with pytest.raises(ShadowUnsupportedError, match=f"torch.cuda.{name}") as caught:
             function(*arguments)
         assert "\n" not in str(caught.value)
+
+
+def test_a_class_that_is_refused_stays_a_class(session: Any) -> None:
+    assert not isinstance(1, torch.cuda.MemPool)
+
+
+@pytest.mark.skipif(not hasattr(torch.accelerator, "Graph"), reason="torch 2.6 has less of graphs")
+def test_what_is_not_modelled_of_graphs_is_refused(session: Any) -> None:
+    with pytest.raises(ShadowUnsupportedError, match=r"torch\.cuda\.CUDAGraph\.raw_cuda_graph"):
+        torch.cuda.CUDAGraph().raw_cuda_graph()
+    with pytest.raises(ShadowUnsupportedError, match=r"torch\.accelerator\.Graph"):
+        torch.accelerator.Graph()
 
 
 def test_memory_is_counted_as_the_caching_allocator_counts(session: Any) -> None:

@@ -277,7 +277,7 @@ def test_subclasses_of_tensor_can_be_made(session: Any) -> None:
     assert (type(made), made.is_cuda) == (Points, True)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_function_transforms_see_devices(session: Any) -> None:
     def summed(w: torch.Tensor) -> torch.Tensor:
         assert w.is_cuda
@@ -289,7 +289,7 @@ def test_function_transforms_see_devices(session: Any) -> None:
     assert torch.func.jvp(summed, (x[0],), (x[0],))[1].is_cuda
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_moves_inside_function_transforms(session: Any) -> None:
     host, gpu = torch.ones(3), torch.ones(3, device="cuda")
     moving = torch.func.grad(lambda w: (gpu * w.to("cuda")).sum())

@@ -71,7 +71,7 @@ def test_a_pinned_buffer_refilled_through_numpy_in_flight_is_a_race(session: Any
     assert upload() == []
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_torchscript_compiles_what_is_replaced(session: Any) -> None:
     class Model(nn.Module):
         def __init__(self) -> None:
@@ -98,7 +98,7 @@ def test_torchscript_compiles_what_is_replaced(session: Any) -> None:
         assert torch.equal(y, model(x))
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_a_traced_move_moves_again(session: Any) -> None:
     traced = torch.jit.trace(lambda x: x.to("cuda") * 2, (torch.ones(2),))
     session.forget()
@@ -196,7 +196,7 @@ class Moving(nn.Module):
         return []
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_scripted_code_asks_and_moves_as_on_cuda(session: Any) -> None:
     scripted = torch.jit.script(Moving())
     x = torch.ones(3, device="cuda")

