@@ -4,7 +4,8 @@ Each program runs in three ways, in processes of their own and in turn: plainly 
 under a `TorchDispatchMode` that does nothing (the floor of any such tool), and by `syncscope run
 --device shadow`, analysis and report included. Medians over the rounds are compared. Each way
 runs at two lengths: the difference is what a step costs, the rest is start-up, analysis and
-report. Trust CPU time where others use the machine as well; memory is the highest resident set.
+report. Trust CPU time where others use the machine as well; memory is the highest resident set of
+the process: that of the program, or of the analysis, which takes its place when it has ended.
 
     python benchmarks/shadow_cost.py [--rounds 3] [--only NAME ...] [--json FILE]
     python benchmarks/shadow_cost.py --flat 10000     does memory grow over so many steps?

@@ -36,7 +36,7 @@ class Segment:
 class Block:
     """A piece of a segment, in use or cached."""
 
-    __slots__ = ("after", "before", "key", "offset", "owner", "segment", "size", "used")
+    __slots__ = ("after", "before", "equals", "offset", "owner", "segment", "size", "used")
 
     def __init__(self, owner: Allocator, segment: Segment, offset: int, size: int) -> None:
         self.owner = owner
@@ -44,7 +44,8 @@ class Block:
         self.offset = offset
         self.size = size
         self.used = False
-        self.key = (size, segment.stream)
+        self.equals: list[Block]
+        """While in use: where it goes when it is returned."""
         self.before: Block | None = None
         self.after: Block | None = None
 
@@ -114,17 +115,13 @@ class Allocator:
 
     def collect(self) -> None:
         """Take back the blocks whose storages have died."""
-        returned, quick = self.returned, self.quick
+        returned = self.returned
         count = size = 0
         while returned:
             block = returned.popleft()
             count += 1
             size += block.size
-            known = quick.get(block.key)
-            if known is None:
-                quick[block.key] = [block]
-            else:
-                known.append(block)
+            block.equals.append(block)
         self.allocated -= size
         self.returns += count
         self.returned_bytes += size
@@ -136,12 +133,12 @@ class Allocator:
             for block in blocks:
                 block.used = False
                 self._merge(block)
-        self.quick.clear()
+            blocks.clear()
 
     def _allocate(self, size: int, stream: int) -> tuple[Block, Stall | None]:
         stall = None
         block = self._take(size, stream)
-        if block is None and self.quick:
+        if block is None and any(self.quick.values()):
             self.merge_returned()
             block = self._take(size, stream)
         if block is None:
@@ -150,7 +147,7 @@ class Allocator:
             if block is None:
                 raise AssertionError("a fresh segment does not fit its request")
         block.used = True
-        block.key = (block.size, stream)
+        block.equals = self.quick.setdefault((block.size, stream), [])
         return block, stall
 
     def empty_cache(self) -> list[int]:

@@ -69,8 +69,9 @@ class ShadowDispatchMode(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if types and takes_apart(types):
             return NotImplemented
-        handler = self.handlers.get(func)
-        if handler is None:
+        try:
+            handler = self.handlers[func._op]
+        except (KeyError, AttributeError):
             handler = self._add(func)
         try:
             return handler(args, kwargs or _EMPTY)
@@ -101,7 +102,7 @@ class ShadowDispatchMode(TorchDispatchMode):
             with self:
                 return func._op_dk(_EXPLICIT, *args, **kwargs)
 
-        self.handlers[func] = run
+        self.handlers[func._op] = run
         return run
 
     def _decomposing(self, func: Any) -> Any:
@@ -120,5 +121,5 @@ class ShadowDispatchMode(TorchDispatchMode):
             with self:
                 return func.decompose(*args, **kwargs)
 
-        self.handlers[func] = run
+        self.handlers[func._op] = run
         return run

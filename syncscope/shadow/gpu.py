@@ -156,8 +156,8 @@ class ShadowGpu:
 class _PassOn(dict[Any, Any]):
     """Handlers of a mode that has to stay on the stacks of other threads: it does nothing."""
 
-    def get(self, func: Any, default: Any = None) -> Any:
-        return lambda args, kwargs: func(*args, **kwargs)
+    def __missing__(self, op: Any) -> Any:
+        return lambda args, kwargs: op(*args, **kwargs)
 
 
 class _Nowhere(list[Any]):

@@ -14,6 +14,7 @@ import torch
 from syncscope.shadow import clock, copying
 from syncscope.shadow.causes import cause_of
 from syncscope.shadow.clock import flops_of
+from syncscope.shadow.kernels import kernel_of
 from syncscope.shadow.machine import Machine
 from syncscope.shadow.marks import (
     NO_STORAGE,
@@ -27,6 +28,8 @@ from syncscope.shadow.marks import (
 )
 from syncscope.shadow.random_state import drawing
 from syncscope.shadow.tensor_api import check_types
+
+Tensor, Parameter = torch.Tensor, torch.nn.Parameter
 
 Handler = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 EffectsOf = Callable[..., tuple[Any, ...]]
@@ -206,6 +209,10 @@ class Operands:
             self.unclaimed = True
 
 
+ON_HOST = Operands()
+"""All on the host, none of them complex or remarkable otherwise."""
+
+
 class Operators:
     """Builds and keeps a handler per overload, for one machine."""
 
@@ -216,6 +223,7 @@ class Operators:
         self.effects_of = effects_of
         self.has_rule = has_rule
         self.handlers: dict[Any, Handler] = {}
+        """By `_op` of the overload, which C++ hashes: the overload itself does that in Python."""
         self._special: dict[str, Callable[[Any], Handler]] = {
             "aten::_to_copy": lambda func: copying.to_copy(machine, func, self.compute(func)),
             "aten::copy_": lambda func: copying.copy_(machine, func, self.compute(func)),
@@ -247,7 +255,7 @@ class Operators:
             made = self.compute(func)
         if torch.Tag.nondeterministic_seeded in func.tags:
             made = drawing(self.machine, made)
-        self.handlers[func] = made
+        self.handlers[func._op] = made
         return made
 
     def view(self, func: Any) -> Handler:
@@ -286,12 +294,13 @@ class Operators:
             if device is not None and device.type == "cuda":
                 index = machine.thread.device if device.index is None else device.index
                 machine.check_device(index)
-                kwargs = {**kwargs, "device": _CPU, "pin_memory": False}
-                if "pin_memory" not in names:
-                    del kwargs["pin_memory"]
+                # Without a device, which is dear to hand over: the CPU is where it is made anyway.
+                kwargs = {key: kwargs[key] for key in kwargs if key not in _PLACE}
+                if like and args[0].is_meta:
+                    kwargs["device"] = _CPU
                 result = op(*args, **kwargs)
                 machine.place(result, index)
-                machine.timeline.thread.now += clock.VIEW_NS
+                machine.thread.now += clock.VIEW_NS
                 if kernel:
                     machine.fill(name, index, result, zero)
                 apply_rules(args, kwargs, result, index)
@@ -325,31 +334,38 @@ class Operators:
         """An operator that reads and writes tensors where they live."""
         general = self._general(func)
         on_gpu = self._on_gpu(func)
+        on_host = self._on_host(func)
         lists = takes_lists(func)
 
         def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            """The common case, without a call: all tensors plain, and on one GPU."""
+            """The common case, without a call: all tensors plain, and on one device."""
             values: Any = (*args, *kwargs.values()) if kwargs else args
-            device = -1
+            device = None
             size = 0
             for value in flattened(values) if lists else values:
                 kind = type(value)
-                if kind in PLAIN:
+                if kind is Tensor or kind is Parameter:
                     try:
                         mark = storage_of(value)._syncscope_mark  # type: ignore[attr-defined]
                     except NO_STORAGE:
                         return general(args, kwargs)
-                    if mark is None:
+                    index = -1 if mark is None else mark.gpu
+                    if index >= 0:
+                        size += value.nbytes
+                    elif mark is not None and (index != -1 or mark.flights):
                         return general(args, kwargs)
-                    index = mark.gpu
-                    if index < 0 or (device >= 0 and index != device) or value.is_complex():
+                    if device is None:
+                        device = index
+                    elif index != device:
                         return general(args, kwargs)
-                    device = index
-                    size += value.nbytes
+                    if value.is_complex():
+                        return general(args, kwargs)
                 elif kind not in SCALARS and (lists or kind is not list):
                     return general(args, kwargs)
-            if device < 0:
+            if device is None:
                 return general(args, kwargs)
+            if device < 0:
+                return on_host(args, kwargs, ON_HOST)
             return on_gpu(args, kwargs, device, size)
 
         return run
@@ -385,9 +401,7 @@ class Operators:
         return run
 
     def _on_gpu(self, func: Any) -> Callable[[tuple[Any, ...], dict[str, Any], int, int], Any]:
-        op = func._op
-        if func._schema.name == "aten::_linalg_svd":
-            op = _without_driver(op)
+        op = kernel_of(func)
         machine = self.machine
         timeline = machine.timeline
         roofline = timeline.roofline
@@ -462,7 +476,7 @@ class Operators:
         return without_uploads
 
     def _on_host(self, func: Any) -> Callable[..., Any]:
-        op = func._op
+        op = kernel_of(func)
         machine = self.machine
         thread = machine.thread
         fresh = returns_fresh(func)
@@ -494,6 +508,7 @@ class Operators:
 
 
 _CPU = torch.device("cpu")
+_PLACE = ("device", "pin_memory")
 _LAZY_KEYS = (torch._C.DispatchKey.Conjugate, torch._C.DispatchKey.Negative)
 
 
@@ -512,16 +527,6 @@ def resolving(compute: Callable[..., Any], *args: Any) -> Any:
     finally:
         for key, value in zip(_LAZY_KEYS, before, strict=True):
             exclude(key, value)
-
-
-def _without_driver(op: Any) -> Callable[..., Any]:
-    """The CPU refuses the keyword that chooses cuSOLVER's routine."""
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        kwargs.pop("driver", None)
-        return op(*args, **kwargs)
-
-    return run
 
 
 def _plain(func: Any) -> Handler:
