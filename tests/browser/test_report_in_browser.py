@@ -413,8 +413,8 @@ def test_links_between_sites_open_them(opened, analyses):
 def test_a_step_of_the_chart_is_shown_in_the_timeline(opened, analyses):
     analysis = analyses.plausible_analysis(steps=8)
     steps = tuple(
-        StepRecord(n, n * 24_100_000, (n + 1) * 24_100_000, 24_100_000, 7_000_000, 9_000_000, 0, 0, n > 1,
-                   "it waited" if n == 5 else "")
+        StepRecord(n, n * 24_100_000, (n + 1) * 24_100_000, 24_100_000, 7_000_000, 9_000_000, 0, 0,
+                   n > 1, "it waited" if n == 5 else "")
         for n in range(8)
     )  # fmt: skip
     page = ready(opened(replace(analysis, summary=replace(analysis.summary, steps=steps))))

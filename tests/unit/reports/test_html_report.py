@@ -67,7 +67,8 @@ def timeline_data(html):
 def make_step(index, length_ns=24_100_000, **changes):
     step = StepRecord(
         index=index, start_ns=index * 24_100_000, end_ns=(index + 1) * 24_100_000,
-        length_ns=length_ns, idle_ns=length_ns // 4, blocked_ns=1_000, h2d_bytes=2_048, d2h_bytes=4, steady=True, outlier="",
+        length_ns=length_ns, idle_ns=length_ns // 4, blocked_ns=1_000, h2d_bytes=2_048, d2h_bytes=4,
+        steady=True, outlier="",
     )  # fmt: skip
     return replace(step, **changes)
 
