@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
@@ -61,14 +62,17 @@ def refused_methods(what: str, original: type, shadow: type) -> dict[str, Callab
 
 
 def _refuse_all(owner: Any, names: Iterable[str], patches: FunctionPatches) -> None:
-    """Refuse to call functions of a module and to make objects of its classes."""
+    """Refuse to call functions of a module and to make objects of its classes.
+
+    Dynamo looks at what they are and at what they wrap, also when it is imported later on.
+    """
     for name in names:
         original = getattr(owner, name, None)
         refusing = _refusing(f"{owner.__name__}.{name} was called")
         if isinstance(original, type):
             patches.put_function(owner, name, stand_in(original, refusing))
         elif original is not None:
-            patches.put_function(owner, name, refusing)
+            patches.put_function(owner, name, functools.update_wrapper(refusing, original))
 
 
 def install(machine: Machine, patches: FunctionPatches) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -71,8 +72,9 @@ def test_every_public_function_answers_or_says_in_one_line_that_it_cannot(sessio
         assert "\n" not in str(caught.value)
 
 
-def test_a_class_that_is_refused_stays_a_class(session: Any) -> None:
+def test_what_is_refused_looks_as_it_is(session: Any) -> None:
     assert not isinstance(1, torch.cuda.MemPool)
+    assert inspect.unwrap(torch.cuda.use_mem_pool).__name__ == "use_mem_pool"
 
 
 @pytest.mark.skipif(not hasattr(torch.accelerator, "Graph"), reason="torch 2.6 has less of graphs")
