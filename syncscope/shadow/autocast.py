@@ -23,6 +23,7 @@ _KEY_NAME = "AutocastPrivateUse1"
 _KEY: Any = getattr(torch._C.DispatchKey, _KEY_NAME)
 _LIST, _HOST_LIST = "AutocastCUDA", "AutocastCPU"
 _HOST_KEY: Any = torch._C.DispatchKey.AutocastCPU
+_LATER_KEYS: Any = torch._C._dispatch_keyset_full_after(_KEY)
 
 _LOWER = frozenset(
     [
@@ -125,8 +126,8 @@ def install(patches: FunctionPatches) -> None:
     for name in sorted(on_gpu.union(listed(_HOST_LIST))):
         op = _overload(name)
         if op is not None:
-            kernel = casts.kernel(op) if name in on_gpu else op
-            library.impl(op, _choosing(op, kernel), _KEY_NAME)
+            cast = casts.kernel(op) if name in on_gpu else None
+            library.impl(op, _choosing(op, cast), _KEY_NAME, with_keyset=True)
     others = torch.library.Library("_", "IMPL")
     others.fallback(torch.library.fallthrough_kernel, _KEY_NAME)
     patches.wrap(torch, "set_autocast_enabled", _watching)
@@ -162,22 +163,24 @@ def _watching(original: Callable[..., None]) -> Callable[..., None]:
     return set_autocast_enabled
 
 
-def _choosing(op: Any, kernel: Kernel) -> Kernel:
-    """CUDA's wrapper for the GPU's tensors, the CPU's for the host's.
+def _choosing(op: Any, cast: Kernel | None) -> Kernel:
+    """CUDA's wrapper for the GPU's tensors, if there is one, the CPU's for the host's.
 
-    The operators that a wrapper calls are not wrapped again.
+    The operators that a wrapper calls are not wrapped again; those of which an operator
+    without one consists are.
     """
     exclude = torch._C._dispatch_tls_set_dispatch_key_excluded
 
-    def run(*args: Any, **kwargs: Any) -> Any:
-        for_host = torch.is_autocast_enabled("cpu")
-        aside = for_host and _on_gpu([*args, *kwargs.values()])
-        chosen = kernel if torch.is_autocast_enabled("cuda") else op
+    def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        aside = torch.is_autocast_enabled("cpu") and _on_gpu([*args, *kwargs.values()])
+        if cast is None or not torch.is_autocast_enabled("cuda"):
+            rest = keys & _LATER_KEYS
+            return op.redispatch(rest.remove(_HOST_KEY) if aside else rest, *args, **kwargs)
         exclude(_KEY, True)
         if aside:
             exclude(_HOST_KEY, True)
         try:
-            return chosen(*args, **kwargs)
+            return cast(*args, **kwargs)
         finally:
             exclude(_KEY, False)
             if aside:

@@ -150,3 +150,18 @@ def test_autocast_of_the_cpu_leaves_the_gpus_tensors_alone(session: Any) -> None
             assert (on_host @ on_host).dtype == torch.float32
         assert torch.is_autocast_enabled("cpu")
     assert (on_host @ on_host).dtype == torch.float32
+
+
+def test_what_an_operator_consists_of_is_cast(session: Any) -> None:
+    """These are on the CPU's list and not on CUDA's, where their parts are cast instead."""
+    x, target = torch.randn(4, 8, device="cuda"), torch.zeros(4, dtype=torch.int64, device="cuda")
+    image, weight = torch.randn(1, 2, 8, 8, device="cuda"), torch.randn(3, 2, 3, 3, device="cuda")
+    with torch.autocast("cuda", torch.float16):
+        logits = x @ x.t()
+        assert (logits.dtype, F.cross_entropy(logits, target).dtype) == (
+            torch.float16, torch.float32,
+        )  # fmt: skip
+        assert F.conv2d(image, weight, padding="same").dtype is torch.float16
+    with torch.autocast("cpu", torch.bfloat16):
+        assert F.conv2d(image, weight, padding="same").dtype is torch.float32
+        assert F.conv2d(image.cpu(), weight.cpu(), padding="same").dtype is torch.bfloat16
