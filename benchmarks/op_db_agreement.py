@@ -174,10 +174,10 @@ def as_programs_find_it(function: Any) -> Any:
 
     op_db holds functions from before the shadow GPU replaced some of them.
     """
-    name = getattr(function, "__name__", "")
     for owner, known in NAMESPACES:
-        if known.get(name) is function:
-            return getattr(owner, name)
+        for name, value in known.items():
+            if value is function:
+                return getattr(owner, name)
     return function
 
 
