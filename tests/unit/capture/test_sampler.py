@@ -16,14 +16,19 @@ def sleeping(context: CaptureContext, spans: list[tuple[int, int, int]]) -> None
     spans.append((context.threads.current(), start_ns, context.now()))
 
 
-def test_a_call_that_waits_in_c_gets_the_line_that_made_it(context: CaptureContext) -> None:
-    sampler = Sampler(context)
+def sampled_sleep(context: CaptureContext, sampler: Sampler) -> tuple[int, int, int]:
+    """A thread that waits while it is sampled: its number, and when it began and ended to."""
     spans: list[tuple[int, int, int]] = []
     sampler.begin()
     thread = threading.Thread(target=sleeping, args=(context, spans))
     thread.start()
     thread.join()
-    number, start_ns, end_ns = spans[0]
+    return spans[0]
+
+
+def test_a_call_that_waits_in_c_gets_the_line_that_made_it(context: CaptureContext) -> None:
+    sampler = Sampler(context)
+    number, start_ns, end_ns = sampled_sleep(context, sampler)
     calls = [
         RuntimeRow(number, start_ns, end_ns, "cudaFree", "free", 1),
         RuntimeRow(number, start_ns, end_ns, "cudaLaunchKernel", "launch", 2),
@@ -46,12 +51,7 @@ def test_a_call_that_waits_in_c_gets_the_line_that_made_it(context: CaptureConte
 
 def test_what_frees_memory_for_a_sampled_allocation_has_its_line(context: CaptureContext) -> None:
     sampler = Sampler(context)
-    spans: list[tuple[int, int, int]] = []
-    sampler.begin()
-    thread = threading.Thread(target=sleeping, args=(context, spans))
-    thread.start()
-    thread.join()
-    number, start_ns, end_ns = spans[0]
+    number, start_ns, end_ns = sampled_sleep(context, sampler)
     calls = [
         RuntimeRow(number, start_ns - 9_000_000, start_ns - 8_000_000, "cudaFree", "free", 1),
         RuntimeRow(number, start_ns - 3_000_000, start_ns - 1_000_000, "cudaFree", "free", 2),
