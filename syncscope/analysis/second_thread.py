@@ -13,7 +13,7 @@ _Result = TypeVar("_Result")
 class SecondThread(ThreadPoolExecutor):
     """Runs what it is given in order; right in the caller where Python starts no threads any more.
 
-    That is so once the interpreter shuts down, which is when a profiled program is analysed.
+    That is so once the interpreter shuts down: an exit handler may still ask for a report.
     """
 
     def __init__(self) -> None:
