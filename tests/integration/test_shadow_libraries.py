@@ -256,9 +256,10 @@ PROGRAM_LIST = (
         "torchmetrics_update",
         ("torchmetrics",),
         {
-            # torchmetrics 1.9. bincount reads its largest value: two compute groups of three
-            # metrics (three in the first step) and the unchecked one, four steps
-            ("torchmetrics/utilities/data.py", "_bincount", "sync"): 13,
+            # torchmetrics 1.9. bincount reads its smallest and its largest value, twice as on an
+            # H200: two compute groups of three metrics (three in the first step) and the
+            # unchecked one, four steps
+            ("torchmetrics/utilities/data.py", "_bincount", "sync"): 26,
             # validate_args=True, the default: `len(torch.unique(t))` of predictions and targets
             (
                 f"{CLASSIFICATION}/stat_scores.py",
