@@ -6,11 +6,20 @@ that would be 40 MB more in the program that is recorded. There are no nulls in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+
+def batch_of(schema: pa.Schema, columns: Iterable[np.ndarray | pa.Array]) -> pa.RecordBatch:
+    """Rows of a table, from one column for each field: numbers, or what is an Arrow array."""
+    arrays = [
+        numbers(column, field.type) if isinstance(column, np.ndarray) else column
+        for column, field in zip(columns, schema, strict=True)
+    ]
+    return pa.record_batch(arrays, schema=schema)
 
 
 def array_of(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from syncscope.recording.arrow_columns import numbers, repeated_texts
+from syncscope.recording.arrow_columns import batch_of, repeated_texts
 from syncscope.recording.writer import arrow_schema
 
 NO_CALL = -1
@@ -73,21 +73,13 @@ class PackedCalls:
     def _runtime(self, rows: np.ndarray, numbers: np.ndarray) -> pa.RecordBatch:
         thread, start, end, code = (rows[:, field] for field in (0, 1, 2, 8))
         texts = (self._texts(name, code) for name in ("call", "call_kind"))
-        return _batch("runtime", thread, start, end, *texts, numbers)
+        return batch_of(arrow_schema("runtime"), (thread, start, end, *texts, numbers))
 
     def _activity(self, rows: np.ndarray, numbers: np.ndarray) -> pa.RecordBatch:
         device, stream, begin, end, size, code = rows[:, 3:].T
         texts = (self._texts(name, code) for name in ("kind", "name", "direction", "memory"))
-        return _batch("activity", device, stream, begin, end, *texts, size, numbers)
+        columns = (device, stream, begin, end, *texts, size, numbers)
+        return batch_of(arrow_schema("activity"), columns)
 
     def _texts(self, field: str, codes: np.ndarray) -> pa.Array:
         return repeated_texts([getattr(texts, field) for texts in list(self._codes)], codes)
-
-
-def _batch(table: str, *columns: np.ndarray | pa.Array) -> pa.RecordBatch:
-    schema = arrow_schema(table)
-    arrays = [
-        numbers(column, field.type) if isinstance(column, np.ndarray) else column
-        for column, field in zip(columns, schema, strict=True)
-    ]
-    return pa.record_batch(arrays, schema=schema)

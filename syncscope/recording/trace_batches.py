@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from syncscope.recording.arrow_columns import batch_of, repeated_texts
 from syncscope.recording.trace_columns import Ints
 from syncscope.recording.trace_contents import Activity, ActivityTexts, Calls, TraceContents
 from syncscope.recording.writer import arrow_schema
@@ -40,12 +41,10 @@ def runtime_columns(rows: Calls, trace: TraceContents, origin_ns: int) -> list[I
 def as_batch(table: str, columns: list[Ints | Texts]) -> pa.RecordBatch:
     """The columns as the writer takes them; each text is written out."""
     arrays = (
-        pa.array(column.values, pa.string()).take(pa.array(column.codes))
-        if isinstance(column, Texts)
-        else column
+        repeated_texts(column.values, column.codes) if isinstance(column, Texts) else column
         for column in columns
     )
-    return pa.record_batch(list(arrays), schema=arrow_schema(table))
+    return batch_of(arrow_schema(table), arrays)
 
 
 def as_rows(columns: list[Ints | Texts]) -> Iterator[tuple[Any, ...]]:
