@@ -59,6 +59,6 @@ def _cost_of_recording(summary: Summary) -> Iterator[str]:
     else:
         low, high = CUPTI_FACTORS
         yield (
-            f"Recording itself slows such a loop: by x{low:.1f} to x{high:.1f} on an H200, for what "
-            "CUPTI costs with each launch; --calibrate measures it here."
+            f"Recording itself slows such a loop: by x{low:.1f} to x{high:.1f} on an H200, for "
+            "what CUPTI costs with each launch; --calibrate measures it here."
         )
