@@ -37,4 +37,12 @@ def main(device):
     e = v == v  # OK
     p = pow(v, 2)  # OK
     ab = abs(v)  # OK
-    return length, total, big, r, root, lst, a, b, rest, pairs, flag, inv, c, i, j, s, t
+    d = v // 2, v % 2  # OK
+    f = math.isnan(v[0])  # SYNC
+    o = n.__index__()  # SYNC
+    comp = [x.item() for x in v]  # SYNC
+    gen = sum(float(x) for x in v)  # SYNC
+    found = next((q for q in v if q > 5), None)  # SYNC
+    key = max(range(3), key=lambda q: v[q].item())  # SYNC
+    filt = list(filter(lambda q: q > 1, v))  # SYNC
+    return length, total, big, r, root, lst, a, b, rest, pairs, flag, inv, c, i, j, s, t, low, yes, no, same, h, e, p, ab, d, f, o, comp, gen, found, key, filt
