@@ -41,17 +41,10 @@ MATRIX = "how often cuSOLVER reads back depends on the matrix"
 SAMPLES = "this PyTorch makes its samples in another order than the one on the H200"
 CUDA_ONLY = "CUDA source code or a kernel for CUDA only: the shadow GPU cannot run it"
 CPU_LACKS = "the CPU has no kernel for this dtype or argument"
-VECTORS = "under any dispatch mode PyTorch computes vectors as well as values"
 REASONS = {
     "_efficient_attention_forward": CUDA_ONLY,
     "_flash_attention_forward": CUDA_ONLY,
     "jiterator": CUDA_ONLY,
-    "linalg.cond": VECTORS,
-    "linalg.eigvals": VECTORS,
-    "linalg.svdvals": VECTORS,
-    "linalg.matrix_norm": VECTORS,
-    "linalg.norm": VECTORS,
-    "norm.nuc": VECTORS,
     "linalg.eig": MATRIX,
     "linalg.ldl_factor": MATRIX,
     "linalg.pinv.singular": MATRIX,
