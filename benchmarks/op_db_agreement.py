@@ -41,11 +41,18 @@ MATRIX = "how often cuSOLVER reads back depends on the matrix"
 SAMPLES = "this PyTorch makes its samples in another order than the one on the H200"
 CUDA_ONLY = "CUDA source code or a kernel for CUDA only: the shadow GPU cannot run it"
 CPU_LACKS = "the CPU has no kernel for this dtype or argument"
+FOLDS = "under any dispatch mode PyTorch multiplies these batches as one matrix"
+BY_DEVICE = "PyTorch itself computes it otherwise on CUDA tensors"
+VECTORS = "under any dispatch mode PyTorch computes vectors as well as values"
 REASONS = {
     "_efficient_attention_forward": CUDA_ONLY,
     "_flash_attention_forward": CUDA_ONLY,
     "jiterator": CUDA_ONLY,
+    "matmul": FOLDS,
+    "__rmatmul__": FOLDS,
+    "nn.functional.linear_cross_entropy.chunked": BY_DEVICE,
     "linalg.eig": MATRIX,
+    "linalg.eigvals": VECTORS,
     "linalg.ldl_factor": MATRIX,
     "linalg.pinv.singular": MATRIX,
     "linalg.matrix_exp": MATRIX,
