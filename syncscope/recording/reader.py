@@ -67,7 +67,7 @@ class Recording:
             with self._told(name, "is damaged"):
                 column = read(field.name)
             with self._told(name, "has columns of another type"):
-                arrays[field.name] = column.cast(pa.schema([field])).to_pandas()[field.name].array
+                arrays[field.name] = column.cast(pa.schema([field])).column(0).to_pandas().array
         pa.default_memory_pool().release_unused()  # else it keeps room for one more such table
         with self._told(name, "is damaged"):
             return pd.DataFrame(arrays, copy=False)
