@@ -32,7 +32,14 @@ _StartAfter = Annotated[
     float, typer.Option(min=0, help="Seconds before steps are counted, from the import of torch.")
 ]
 _Warmup = Annotated[int, typer.Option(min=0, help="Steps to skip before recording.")]
-_Steps = Annotated[int | None, typer.Option(min=1, help="Steps to record; default: until the end.")]
+_Steps = Annotated[int | None, typer.Option(min=1, help="Steps to record.")]
+_Seconds = Annotated[
+    float | None,
+    typer.Option(
+        help="Seconds to record, where --steps is not given; inf: to the end. "
+        "Default: on a GPU 10, and 10 steps at least, else to the end."
+    ),
+]
 _Every = Annotated[
     int | None, typer.Option(min=2, help="Record --steps steps again every so many steps.")
 ]
@@ -66,6 +73,7 @@ def run(
     start_after: _StartAfter = 0.0,
     warmup: _Warmup = 0,
     steps: _Steps = None,
+    seconds: _Seconds = None,
     every: _Every = None,
     detail: _Detail = "auto",
     calibrate: _Calibrate = False,
@@ -90,6 +98,7 @@ def run(
         start_after_s=start_after,
         warmup=warmup,
         steps=steps,
+        seconds=seconds,
         every=every,
         detail=detail,
         calibrate=calibrate,

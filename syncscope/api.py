@@ -95,16 +95,17 @@ def load(folder: str | Path, progress: Callable[[float], None] = lambda part: No
 class record(contextlib.ContextDecorator):
     """Record what the enclosed code makes the host wait for.
 
-    Use as `with syncscope.record("runs/a", warmup=5) as run:` or as a decorator, which
-    records each call into a folder of its own (`a`, `a-1`, `a-2` ...). `folder` defaults to
-    a new one below syncscope-runs. Counting begins with the first step that ends `start_after`
-    seconds in; `warmup` steps are skipped, then a window of `steps` recorded (None: to the
-    end), and again one every `every` steps. `detail` is auto (operators are watched in the last
-    two steps of the warm-up), lines (never) or ops (always, which makes steps several times
-    as long). `calibrate` measures after the warm-up, for 52 steps, what recording costs.
-    `device` is auto, cuda or shadow. After the block `run.summary()` and `run.report()` work.
-    Exceptions pass through; nothing stays patched. Raises UsageError when another recording
-    is open in this process, or the folder is in use.
+    Use as `with syncscope.record("runs/a", warmup=5) as run:` or as a decorator, which records
+    each call into a folder of its own (`a`, `a-1`, `a-2` ...). `folder` defaults to a new one
+    below syncscope-runs. Counting begins with the first step that ends `start_after` seconds
+    in; `warmup` steps are skipped, then a window of `steps` or `seconds` recorded, and again
+    one every `every` steps. Without either, the window of a real GPU ends with the first step
+    after 10 s and 10 steps (`seconds=math.inf`: never). `detail` is auto (operators are watched
+    in the last two steps of the warm-up), lines (never) or ops (always, which makes steps
+    several times as long). `calibrate` measures after the warm-up, for 52 steps, what recording
+    costs. `device` is auto, cuda or shadow. After the block `run.summary()` and `run.report()`
+    work. Exceptions pass through; nothing stays patched. Raises UsageError when another
+    recording is open in this process, or the folder is in use.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class record(contextlib.ContextDecorator):
         *,
         warmup: int = 0,
         steps: int | None = None,
+        seconds: float | None = None,
         every: int | None = None,
         start_after: float = 0.0,
         detail: str = "auto",
@@ -129,6 +131,7 @@ class record(contextlib.ContextDecorator):
             device=device,
             warmup=warmup,
             steps=steps,
+            seconds=seconds,
             every=every,
             start_after_s=start_after,
             detail=detail,

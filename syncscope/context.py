@@ -70,6 +70,8 @@ class CaptureContext:
     clock: Callable[[], int] | None = None
     waits: int = 0
     """How often a hook saw the host wait, for whatever; threads may lose a count of each other."""
+    after_wait: Callable[[int], None] | None = None
+    """Told the time when a wait of the program is over and noted, on the thread that waited."""
 
     def now(self) -> int:
         """Nanoseconds since the recording's origin."""

@@ -53,7 +53,8 @@ def _parser() -> _Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--warmup", type=int, default=0, help="steps to skip before recording")
-    parser.add_argument("--steps", type=int, help="steps to record; default: until the end")
+    parser.add_argument("--steps", type=int, help="steps to record")
+    parser.add_argument("--seconds", type=float, help="seconds to record; inf: to the end")
     parser.add_argument("--device", default="auto", help="auto, cuda or shadow")
     parser.add_argument("-o", "--output", type=Path, help="folder for the recording")
     return parser
@@ -66,7 +67,11 @@ def _record_cell(shell: InteractiveShell, line: str, cell: str) -> None:
     name = f"In[{shell.displayhook.prompt_count}]"  # execution_count may be the next one's
     try:
         options = RecordOptions(
-            argv=(name,), device=chosen.device, warmup=chosen.warmup, steps=chosen.steps
+            argv=(name,),
+            device=chosen.device,
+            warmup=chosen.warmup,
+            steps=chosen.steps,
+            seconds=chosen.seconds,
         )
         codes = _compiled(shell, line, cell, name)
         recorder = open_recorder(recording_folder("notebook", chosen.output), options)

@@ -22,7 +22,12 @@ class RecordOptions:
     warmup: int = 0
     """Steps to skip before the first window."""
     steps: int | None = None
-    """Steps of a window; None: until the end."""
+    """Steps of a window; None: as many as there is room for."""
+    seconds: float | None = None
+    """Length of the only window, up to the end of a step; inf: until the end of the run.
+
+    None, where `steps` is None too: on a GPU as in `window_limit`, else inf.
+    """
     every: int | None = None
     """From one window's first step to the next one's; None: there is one window."""
     detail: str = "auto"
@@ -43,6 +48,10 @@ class RecordOptions:
             raise UsageError(f"unknown detail {self.detail!r}; use auto, lines or ops")
         if self.warmup < 0 or (self.steps is not None and self.steps < 1):
             raise UsageError("warmup counts from 0 and steps from 1")
+        if self.seconds is not None and not self.seconds > 0:
+            raise UsageError("the seconds of a window are a number above 0, or inf")
+        if self.seconds is not None and self.steps is not None:
+            raise UsageError("a window has a number of steps or of seconds, not both")
         if not 0 <= self.start_after_s < float("inf"):
             raise UsageError("start-after counts seconds from 0")
         if self.every is not None and (self.steps is None or self.every <= self.steps):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from syncscope.calibration import Calibration
@@ -10,6 +12,7 @@ from syncscope.context import CaptureContext
 from syncscope.options import RecordOptions
 from syncscope.recording.manifest import Window
 from syncscope.schedule import Phase, Schedule, StepCounter
+from syncscope.window_limit import WindowLimit
 from syncscope.windows import Windows
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ class Progress:
         self._windows = windows
         self._collectors = collectors
         self._schedule = Schedule(options)
+        self._limit = WindowLimit(math.inf)
         self._counter = StepCounter()
         self._detail: DetailSteps | None = None
         self._detail_ns: int | None = None
@@ -43,6 +47,9 @@ class Progress:
 
     def begin(self, detail: DetailSteps | None) -> None:
         """The device is there. `detail` watches operators; None where that is not wanted."""
+        options = self._options
+        if options.seconds is not None or (options.steps is None and self._windows.activity):
+            self._limit = WindowLimit(options.seconds)
         self._detail = detail
         self._ready = True
         if self._counting:
@@ -57,10 +64,11 @@ class Progress:
         elif self._context.now() < 1e9 * self._options.start_after_s:
             return None
         self._counting = True
-        return self._enter(self._schedule.at(self._step)) if self._ready else None
+        return self._enter(self._next_phase()) if self._ready else None
 
     def end(self, *, exiting: bool) -> None:
         """The recording stops: close what is open."""
+        self._context.after_wait = None
         if self._phase.calibration == "full":
             self._windows.forget()
         self._end_detail()
@@ -70,6 +78,13 @@ class Progress:
     def shortfall(self) -> tuple[str, ...]:
         """What was asked for and did not happen, in words."""
         options, first = self._options, self._schedule.first
+        if self._limit.over and options.seconds is None:
+            (window,) = self._windows.closed
+            recorded_s, all_s = (window.end_ns - window.start_ns) / 1e9, self._context.now() / 1e9
+            return (
+                f"the figures are those of {recorded_s:.3g} s of the {all_s:.3g} s that the "
+                "program ran; --warmup, --steps, --every and --seconds choose what is recorded",
+            )
         if not self._counting:
             return (f"no step ended after the {options.start_after_s:g} s of --start-after",)
         if self._step < first:
@@ -84,12 +99,26 @@ class Progress:
             )
         return ()
 
+    def _next_phase(self) -> Phase:
+        phase = self._schedule.at(self._step)
+        if self._phase.window:
+            self._limit.step_ended(self._context.now())
+            if not self._windows.can_end:
+                return replace(phase, window=True)
+        return replace(phase, window=phase.window and not self._limit.over)
+
+    def _waited(self, now_ns: int) -> None:
+        self._limit.waited(now_ns)
+        if self._limit.over and self._windows.can_end:
+            self._enter(replace(self._phase, window=False))
+
     def _enter(self, phase: Phase) -> int | None:
         before, self._phase = self._phase, phase
         start_ns = None
         if before.calibration or phase.calibration:
             self._calibrate(before, phase)
         if before.window and not phase.window:
+            self._context.after_wait = None
             self._windows.end()
         if before.detail and not phase.detail:
             self._end_detail()
@@ -97,6 +126,8 @@ class Progress:
             self._begin_detail()
         if phase.window and not before.window:
             start_ns = self._windows.begin()
+            self._limit.begin(start_ns)
+            self._context.after_wait = self._waited
         return start_ns
 
     def _calibrate(self, before: Phase, phase: Phase) -> None:

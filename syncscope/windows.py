@@ -27,6 +27,11 @@ class Windows:
         self._collectors = collectors
         self._open_ns: int | None = None
 
+    @property
+    def can_end(self) -> bool:
+        """Whether this is a place where the open window may be closed."""
+        return self.activity is None or not self.activity.running or self.activity.can_end
+
     def begin(self) -> int:
         """Open a window; returns its start. GPU activity that cannot begin is noted."""
         began = time.perf_counter()

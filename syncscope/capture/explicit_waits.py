@@ -63,12 +63,15 @@ class ExplicitWaits:
             try:
                 return original(*args, **kwargs)
             finally:
+                end_ns = context.now()
                 context.waits += explicit
                 rows.append(
                     BlockingRow(
-                        context.threads.current(), start_ns, context.now(),
+                        context.threads.current(), start_ns, end_ns,
                         context.stacks.capture(skip=2), source, op, kind, explicit, cause,
                     )
                 )  # fmt: skip
+                if explicit and context.after_wait is not None:
+                    context.after_wait(end_ns)
 
         self._patches.put(owner, name, waiting)

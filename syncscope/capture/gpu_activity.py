@@ -11,20 +11,25 @@ events that torch 2.11 gives in memory lack their kinds.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import torch
 
 from syncscope.capture.warning_filters import quietly
 from syncscope.context import CaptureContext
 from syncscope.patches import Patches
-from syncscope.recording.tables import ActivityRow, RuntimeRow
-from syncscope.recording.trace_batches import activity_columns, as_rows, runtime_columns
+from syncscope.recording.cuda_names import MAY_WAIT
+from syncscope.recording.tables import RuntimeRow
+from syncscope.recording.trace_batches import batches_of, runtime_rows
 from syncscope.recording.trace_contents import TraceContents
 from syncscope.recording.trace_events import TraceFile
 
@@ -45,7 +50,10 @@ class GpuActivity:
         self._context = context
         self._interrupted = interrupted
         self._profiler: Any = None
+        self._thread = -1
         self._patches = Patches()
+        self._gathered: list[Iterator[tuple[str, pa.RecordBatch]]] = []
+        context.writer.sources.append(self._take)
         self._seen = 0
         self.lost = 0
 
@@ -53,6 +61,16 @@ class GpuActivity:
     def running(self) -> bool:
         """Whether a window is open."""
         return self._profiler is not None
+
+    @property
+    def can_end(self) -> bool:
+        """Whether the window may be closed here.
+
+        torch.profiler stops on the thread that started it, and not in a backward pass, whose
+        thread gets its former state back afterwards.
+        """
+        here = threading.get_ident() == self._thread
+        return here and torch._C._current_graph_task_id() == -1
 
     @property
     def verdict(self) -> tuple[str, str]:
@@ -74,18 +92,17 @@ class GpuActivity:
         profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
         with quietly():
             profiler.start()
-        self._profiler = profiler
+        self._profiler, self._thread = profiler, threading.get_ident()
         self._make_way()
         return self._context.now()
 
     def end(self, *, exiting: bool) -> tuple[int, list[RuntimeRow]]:
-        """Close the window, append its rows; returns its end and its runtime calls.
+        """Close the window, keep its rows; returns its end and the calls that may wait.
 
-        Costs one wait for the GPU and, for each event, some 5 us and 0.5 KB of disk for a
-        moment (21,000 events of a trace with operators and kernels, on two CPU cores).
-        Unless the process is `exiting`, CUPTI is detached, because the program would stay
-        slower with it. A process that exits must not: CUPTI detaches inside the program's
-        next CUDA call, and hangs when that is one of the exit handlers'.
+        COST
+                Unless the process is `exiting`, CUPTI is detached, because the program would stay
+                slower with it. A process that exits must not: CUPTI detaches inside the program's
+                next CUDA call, and hangs when that is one of the exit handlers'.
         """
         end_ns = self._context.now()
         results = self._stop(detach=not exiting)
@@ -94,7 +111,8 @@ class GpuActivity:
         with tempfile.TemporaryDirectory(dir=self._context.writer.folder) as folder:
             path = Path(folder) / "window.json"
             results.save(str(path))
-            return end_ns, self._append(path)
+            del results  # it holds a KB an event
+            return end_ns, self._keep(path)
 
     def discard(self) -> None:
         """Close the window and throw its rows away. Costs one wait for the GPU."""
@@ -110,7 +128,10 @@ class GpuActivity:
         profiler, self._profiler = self._profiler, None
         with quietly(), _detaching(detach):
             profiler.stop()
-        return profiler.profiler.kineto_results
+        inner = profiler.profiler
+        # torch's objects refer to each other in a circle: they would keep the events for long.
+        results, inner.kineto_results = inner.kineto_results, None
+        return results
 
     def _make_way(self) -> None:
         """Let the program start torch.profiler: torch allows one at a time in a process."""
@@ -124,23 +145,23 @@ class GpuActivity:
 
         self._patches.put(theirs, "_prepare_trace", prepare_trace)
 
-    def _append(self, path: Path) -> list[RuntimeRow]:
+    def _keep(self, path: Path) -> list[RuntimeRow]:
         context, contents, file = self._context, TraceContents(), TraceFile(path)
         for batch in file.batches():
             contents.add(batch)
         self.lost += contents.lost + file.lost
-        shift = int(file.metadata.base_time_nanoseconds or 0) - context.origin_unix_ns
-        activity = contents.take_activity()
-        context.writer.rows("activity").extend(
-            map(ActivityRow._make, as_rows(activity_columns(activity, contents, -shift)))
-        )
-        calls = [
-            RuntimeRow(context.threads.native(thread_id), *row)
-            for thread_id, *row in as_rows(runtime_columns(contents.take_calls(), contents, -shift))
-        ]
-        context.writer.rows("runtime").extend(calls)
-        self._seen += len(activity.name) + len(calls)
-        return calls
+        origin_ns = context.origin_unix_ns - int(file.metadata.base_time_nanoseconds or 0)
+        activity, calls = contents.take_activity(), contents.take_calls()
+        threads, where = np.unique(calls.thread_id, return_inverse=True)
+        numbers = np.array([context.threads.native(thread) for thread in threads], np.int64)
+        calls = calls._replace(thread_id=numbers[where])
+        self._gathered.append(batches_of(activity, calls, contents, origin_ns))
+        self._seen += len(activity.name) + len(calls.name)
+        return runtime_rows(calls, contents, origin_ns, MAY_WAIT)
+
+    def _take(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        gathered, self._gathered = self._gathered, []
+        return itertools.chain.from_iterable(gathered)
 
 
 @contextlib.contextmanager

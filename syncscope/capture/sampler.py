@@ -28,8 +28,6 @@ UNDISTURBED_NS = 1_000_000
 RETRY_NS = 50_000
 """So soon after freeing memory an allocator asks for it again (7 to 28 us on an H200)."""
 
-_MAY_WAIT = ("sync", "memcpy", "malloc", "free")
-
 
 class Sampler:
     """Samples between `begin` and `end`. Rows name their source as "sampled"."""
@@ -53,13 +51,13 @@ class Sampler:
         self._thread.start()
 
     def end(self, calls: Iterable[RuntimeRow]) -> None:
-        """Stop sampling; append a row for each call that may wait and was hit by a sample."""
+        """Stop sampling; append a row for each of the calls, which may wait, that a sample hit."""
         if self._thread is None:
             return
         self._stopped.set()
         self._thread.join()
         self._thread = None
-        for call, number in self._hit([call for call in calls if call.kind in _MAY_WAIT]):
+        for call, number in self._hit(calls):
             stack_id = self._context.stacks.intern(self._stacks[number])
             self._rows.append(
                 BlockingRow(
@@ -70,7 +68,7 @@ class Sampler:
         for seen in (self._threads, self._stacks, self._numbers, self._last):
             seen.clear()
 
-    def _hit(self, calls: list[RuntimeRow]) -> Iterator[tuple[RuntimeRow, int]]:
+    def _hit(self, calls: Iterable[RuntimeRow]) -> Iterator[tuple[RuntimeRow, int]]:
         """Calls that were hit by a sample, with the number of its stack; the last one first.
 
         An allocator that frees memory to get memory is one call of the program: what frees

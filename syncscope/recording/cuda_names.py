@@ -34,6 +34,9 @@ _DRAINING = re.compile(
     r"(?!.*(?:Async|Pool|Register|Unregister|Address|Mem(?:Create|Map|Unmap|Release)$))"
 )
 
+MAY_WAIT = ("sync", "memcpy", "malloc", "free")
+"""Kinds of calls that may make the host wait."""
+
 _ARROW = re.compile(
     r"(?<![A-Za-z])(?P<from>[HDAP])(?:to|2)(?P<to>[HDAP])(?![a-z])"
     r"|(?P<source>Host|Device|Peer|Array)_?To_?(?P<target>Host|Device|Peer|Array)",

@@ -54,21 +54,21 @@ class PackedCalls:
         """The number that stands for these texts."""
         return self._codes.setdefault(texts, len(self._codes))
 
-    def take(self) -> dict[str, pa.RecordBatch]:
+    def take(self) -> list[tuple[str, pa.RecordBatch]]:
         """Batches of the tables "runtime" and "activity"; empties the buffer."""
         taken = bytes(self._buffer)
         if not taken:
-            return {}
+            return []
         del self._buffer[: len(taken)]
         rows = np.frombuffer(taken, np.int64).reshape(-1, _FIELDS)
         is_call = rows[:, 0] != NO_CALL
         numbers = self._calls + np.cumsum(is_call)
         self._calls = int(numbers[-1])
         starts_something = rows[:, 3] != NO_ACTIVITY
-        return {
-            "runtime": self._runtime(rows[is_call], numbers[is_call]),
-            "activity": self._activity(rows[starts_something], numbers[starts_something]),
-        }
+        return [
+            ("runtime", self._runtime(rows[is_call], numbers[is_call])),
+            ("activity", self._activity(rows[starts_something], numbers[starts_something])),
+        ]
 
     def _runtime(self, rows: np.ndarray, numbers: np.ndarray) -> pa.RecordBatch:
         thread, start, end, code = (rows[:, field] for field in (0, 1, 2, 8))

@@ -31,12 +31,11 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from syncscope.errors import RecordingError, UsageError
 from syncscope.recording.manifest import (
@@ -48,15 +47,12 @@ from syncscope.recording.manifest import (
     Window,
 )
 from syncscope.recording.tables import HostRow, Row, StepMark
-from syncscope.recording.trace_batches import activity_columns, as_batch, runtime_columns
-from syncscope.recording.trace_columns import picked
+from syncscope.recording.trace_batches import batches_of
 from syncscope.recording.trace_contents import Activity, Annotation, Calls, Spans, TraceContents
 from syncscope.recording.trace_events import TraceFile, TraceMetadata
 from syncscope.recording.trace_waits import TraceWaits, Waits
 from syncscope.recording.writer import RecordingWriter
 from syncscope.version import __version__
-
-_SLICE_ROWS = 50_000
 
 
 def import_trace(
@@ -131,10 +127,8 @@ def _write(folder: Path, manifest: Manifest, found: _Found) -> None:
         writer = RecordingWriter(folder, manifest)
         for table, rows in _small_tables(found).items():
             writer.rows(table).extend(rows)
-        batches = _large_tables(found)
-        writer.sources.append(lambda: next(batches, {}))
-        for _ in range(0, max(len(found.activity.name), len(found.calls.name)), _SLICE_ROWS):
-            writer.flush()
+        batches = batches_of(found.activity, found.calls, found.kept, found.kept.origin_ns)
+        writer.sources.append(lambda: batches)
         writer.close(manifest)
         if writer.failure:
             raise UsageError(f"cannot write a recording to {folder}: {writer.failure}")
@@ -150,16 +144,6 @@ def _remove(folder: Path, *, keep: bool) -> None:
         (folder / name).unlink(missing_ok=True)
     if not keep and folder.is_dir():
         folder.rmdir()
-
-
-def _large_tables(found: _Found) -> Iterator[dict[str, pa.RecordBatch]]:
-    """Batches of the tables of calls and activity."""
-    kept, origin_ns = found.kept, found.kept.origin_ns
-    for start in range(0, max(len(found.activity.name), len(found.calls.name)), _SLICE_ROWS):
-        some = slice(start, start + _SLICE_ROWS)
-        calls = runtime_columns(picked(found.calls, some), kept, origin_ns)
-        activity = activity_columns(picked(found.activity, some), kept, origin_ns)
-        yield {"runtime": as_batch("runtime", calls), "activity": as_batch("activity", activity)}
 
 
 def _small_tables(found: _Found) -> dict[str, Iterable[Row]]:

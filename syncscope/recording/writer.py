@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,8 @@ class RecordingWriter:
     `rows(table)` is the list that a collector appends to. `before_flush` are called on
     the flushing thread first; they may append rows as well (call stacks are resolved so).
     `watchers` are shown the rows of each table once they are written.
-    `sources` are asked on that thread for batches of what they have gathered as columns.
+    `sources` are asked on that thread for tables and batches of what they have gathered as
+    columns.
     When the disk is full or gone, the program runs on: `failure` says what happened and
     the rows from then on are lost. The folder is kept as an absolute path, because the
     program may change its working folder.
@@ -70,7 +71,7 @@ class RecordingWriter:
         self.manifest = manifest
         self.failure = ""
         self.before_flush: list[Callable[[], None]] = []
-        self.sources: list[Callable[[], dict[str, pa.RecordBatch]]] = []
+        self.sources: list[Callable[[], Iterable[tuple[str, pa.RecordBatch]]]] = []
         self.watchers: list[Callable[[dict[str, list[Row]]], None]] = []
         self._rows: dict[str, list[Row]] = {name: [] for name in TABLES}
         self._streams: dict[str, tuple[Any, Any]] = {}
@@ -106,7 +107,7 @@ class RecordingWriter:
                 for table, taken in gathered.items():
                     self._write(table, taken)
                 for source in self.sources:
-                    for table, batch in source().items():
+                    for table, batch in source():
                         self._write_batch(table, batch)
                 for watcher in self.watchers:
                     watcher(gathered)

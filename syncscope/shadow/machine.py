@@ -192,8 +192,11 @@ class Machine:
             cause = caller[1]
         timeline = self.timeline
         stack = self.context.stacks.capture(sys._getframe(depth))
-        row = (timeline.thread_number(), start_ns, timeline.now(), stack, "shadow", op, kind)
+        end_ns = timeline.now()
+        row = (timeline.thread_number(), start_ns, end_ns, stack, "shadow", op, kind)
         self.blocking.append(BlockingRow(*row, explicit, cause))
+        if self.context.after_wait is not None:
+            self.context.after_wait(end_ns)
         if kind == "sync" and not explicit:
             check(cause)
 

@@ -41,6 +41,8 @@ def recorded(tmp_path: Path, syncscope_command: Run) -> Callable[..., Recording]
     ("options", "windows", "steps"),
     [
         ((), 1, 20),
+        (("--seconds", "inf"), 1, 20),
+        (("--warmup", "2", "--seconds", "1e-4"), 1, 1),
         (("--warmup", "5"), 1, 15),
         (("--steps", "4"), 1, 4),
         (("--warmup", "3", "--steps", "2"), 1, 2),
@@ -87,6 +89,9 @@ def test_detail_needs_no_dispatcher_on_the_shadow_gpu(
     [
         (("--every", "5"), "every N needs a smaller number of steps"),
         (("--steps", "5", "--every", "5"), "every N needs a smaller number of steps"),
+        (("--seconds", "0"), "a number above 0, or inf"),
+        (("--seconds", "nan"), "a number above 0, or inf"),
+        (("--seconds", "1", "--steps", "5"), "of steps or of seconds, not both"),
         (("--detail", "all"), "unknown detail 'all'"),
         (("--calibrate",), "calibration needs a real GPU"),
     ],

@@ -14,6 +14,7 @@ class Rows:
 
     def __init__(self) -> None:
         self.tables: dict[str, list[Row]] = {name: [] for name in TABLES}
+        self.sources: list[object] = []
 
     def rows(self, table: str) -> list[Row]:
         return self.tables[table]

@@ -12,6 +12,7 @@ import torch
 
 from syncscope.capture.gpu_activity import GpuActivity, _detaching
 from syncscope.context import CaptureContext
+from syncscope.recording.cuda_names import MAY_WAIT
 from syncscope.recording.tables import ActivityRow, RuntimeRow
 
 TRACE = Path(__file__).resolve().parents[2] / "data" / "traces" / "ns_resolution_rank0.json.gz"
@@ -24,20 +25,25 @@ def test_kernels_and_calls_of_a_trace_become_rows_after_the_origin(
     path.write_bytes(gzip.decompress(TRACE.read_bytes()))
     context.origin_unix_ns = 1_700_000_000_000_000_000
     collector = GpuActivity(context, lambda: None)
-    calls = collector._append(path)
-    activity, runtime = context.writer.rows("activity"), context.writer.rows("runtime")
-    assert calls == runtime
+    may_wait = collector._keep(path)
+    rows: dict[str, list[tuple[object, ...]]] = {"activity": [], "runtime": []}
+    for table, batch in collector._take():
+        rows[table] += zip(*batch.to_pydict().values(), strict=True)
+    assert not list(collector._take())
+    activity = [ActivityRow(*row) for row in rows["activity"]]
+    runtime = [RuntimeRow(*row) for row in rows["runtime"]]
+    assert may_wait == [row for row in runtime if row.kind in MAY_WAIT]
+    assert may_wait
+    assert len({row.thread_id for row in runtime}) > 1
     assert collector.verdict == ("on", "")
     assert collector.lost == 0
     assert len(activity) > 1000
     assert len(runtime) > 1000
-    launches = {row.correlation_id: row for row in runtime if isinstance(row, RuntimeRow)}
+    launches = {row.correlation_id: row for row in runtime}
     late = [
         row
         for row in activity
-        if isinstance(row, ActivityRow)
-        and row.correlation_id in launches
-        and row.start_ns < launches[row.correlation_id].start_ns
+        if row.correlation_id in launches and row.start_ns < launches[row.correlation_id].start_ns
     ]
     assert not late, "an activity starts before its launch: the clocks do not agree"
 
@@ -57,3 +63,16 @@ def test_there_is_no_cupti_to_detach_where_torch_is_built_for_rocm(
     monkeypatch.setattr(torch.cuda, "current_stream", None)
     with _detaching(wanted=True):
         assert "TEARDOWN_CUPTI" not in os.environ
+
+
+def test_a_window_closes_on_its_thread_and_not_in_a_backward_pass(context: CaptureContext) -> None:
+    collector = GpuActivity(context, lambda: None)
+    collector._thread = threading.get_ident()
+    found = [collector.can_end]
+    thread = threading.Thread(target=lambda: found.append(collector.can_end))
+    thread.start()
+    thread.join()
+    x = torch.ones(2, requires_grad=True)
+    x.register_hook(lambda grad: found.append(collector.can_end))
+    x.sum().backward()
+    assert found == [True, False, False]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,12 +37,13 @@ class Activity:
     def __init__(self, context: CaptureContext, interrupted: Callable[[], None]) -> None:
         self.context = context
         self.running = False
+        self.thread = -1
 
     def begin(self) -> int:
         self.log.append("begin")
         if self.fails == "begin":
             raise RuntimeError("CUPTI is taken")
-        self.running = True
+        self.running, self.thread = True, threading.get_ident()
         return self.context.now()
 
     def end(self, *, exiting: bool) -> tuple[int, list[RuntimeRow]]:
@@ -50,6 +53,10 @@ class Activity:
             raise OSError("disk full")
         now = self.context.now()
         return now, [RuntimeRow(0, now - 10, now, "cudaFree", "free", 1)]
+
+    @property
+    def can_end(self) -> bool:
+        return threading.get_ident() == self.thread
 
     def discard(self) -> None:
         self.log.append("discard")
@@ -70,6 +77,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name, fake in {
         "_cuda_set_sync_debug_mode": lambda mode: MODE.update(value=mode),
         "_cuda_get_sync_debug_mode": lambda: MODE["value"],
+        "_cuda_synchronize": lambda: None,
     }.items():
         monkeypatch.setattr(torch._C, name, fake, raising=False)
     monkeypatch.setattr(gpu_activity, "GpuActivity", Activity)
@@ -218,6 +226,90 @@ def test_start_after_counts_from_the_first_step_that_ends_late_enough(
         assert log == ["begin"]
         steps(recorder, 1)
     assert log == ["begin", "end"]
+
+
+def wait(count: int = 1) -> None:
+    """The hook of `torch.cuda.synchronize`, which is one of those that see the host wait."""
+    for _ in range(count):
+        torch._C._cuda_synchronize()
+
+
+def pass_seconds(recorder: Recorder, seconds: float) -> None:
+    recorder.context.origin_unix_ns -= int(1e9 * seconds)
+
+
+def test_a_long_window_ends_by_itself_after_seconds_and_steps(
+    log: list[str], tmp_path: Path
+) -> None:
+    with recorded(tmp_path / "r") as recorder:
+        pass_seconds(recorder, 11)  # a first step that compiles, say
+        steps(recorder, 9)
+        assert log == ["begin"]
+        steps(recorder, 1)
+        assert log == ["begin", "end"]
+        steps(recorder, 50)
+    assert log == ["begin", "end"]
+    manifest = manifest_of(tmp_path / "r")
+    (note,) = manifest.notes
+    assert re.match(r"the figures are those of 11 s of the 11(\.\d)? s that the program ran", note)
+    assert len(manifest.windows) == 1
+
+
+def test_many_steps_do_not_end_a_window_before_its_seconds(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r") as recorder:
+        steps(recorder, 100)
+    assert log == ["begin", "end"]
+    assert manifest_of(tmp_path / "r").notes == ()
+
+
+def test_where_no_step_ends_waits_bound_the_window(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r") as recorder:
+        wait(999)
+        pass_seconds(recorder, 61)
+        assert log == ["begin"]
+        thread = threading.Thread(target=wait, args=(5,))
+        thread.start()
+        thread.join()
+        assert log == ["begin"], "torch.profiler stops on the thread that started it"
+        wait()
+        assert log == ["begin", "end"]
+        wait(3)
+    assert log == ["begin", "end"]
+
+
+@pytest.mark.parametrize(
+    ("options", "ended"),
+    [
+        ({"seconds": 2.0}, True),
+        ({"seconds": math.inf}, False),
+        ({"seconds": 2.0, "gpu_activity": False}, False),
+        ({"steps": 1000}, False),
+    ],
+)
+def test_what_was_asked_for_bounds_the_window_instead(
+    log: list[str], tmp_path: Path, options: dict[str, object], ended: bool
+) -> None:
+    with recorded(tmp_path / "r", **options) as recorder:
+        steps(recorder, 20)
+        pass_seconds(recorder, 3)
+        steps(recorder, 1)
+        pass_seconds(recorder, 100)
+        steps(recorder, 20)
+        assert log[1:] == ["end"] * ended
+    notes = manifest_of(tmp_path / "r").notes
+    assert ["were asked for" in note for note in notes] == ["steps" in options] * (
+        "steps" in options
+    )
+
+
+def test_a_window_stays_open_until_it_can_be_closed(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r", steps=2) as recorder:
+        thread = threading.Thread(target=steps, args=(recorder, 3))
+        thread.start()
+        thread.join()
+        assert log == ["begin"]
+        steps(recorder, 1)
+        assert log == ["begin", "end"]
 
 
 def test_a_forked_child_lets_go(log: list[str], tmp_path: Path) -> None:

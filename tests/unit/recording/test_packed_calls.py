@@ -50,12 +50,12 @@ def test_rows_do_not_depend_on_when_they_are_taken(calls: list[tuple[Any, bool]]
             what = (texts.kind, texts.name, texts.direction, texts.memory, size)
             activity.append(ActivityRow(device, stream, begin, done, *what, number))
         if take_now:
-            for table, batch in packed.take().items():
+            for table, batch in packed.take():
                 taken[table] += rows_of(batch)
-    for table, batch in packed.take().items():
+    for table, batch in packed.take():
         taken[table] += rows_of(batch)
     assert taken == {"runtime": runtime, "activity": activity}
-    assert packed.take() == {}
+    assert packed.take() == []
 
 
 def test_threads_do_not_tear_rows() -> None:
@@ -71,8 +71,8 @@ def test_threads_do_not_tear_rows() -> None:
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        taken += [row for table in packed.take().values() for row in rows_of(table)]
-    taken += [row for table in packed.take().values() for row in rows_of(table)]
+        taken += [row for _, table in packed.take() for row in rows_of(table)]
+    taken += [row for _, table in packed.take() for row in rows_of(table)]
     assert [row[-1] for row in taken] == list(range(1, 12001))
     for number in range(4):
         assert [row[1] for row in taken if row[0] == number] == list(range(3000))
@@ -99,4 +99,4 @@ def test_after_a_failure_columns_are_let_go(tmp_path: Path) -> None:
     writer.failure = "the disk is full"
     packed.add(packed.pack(0, 5, 9, 0, 7, 11, 13, 0, packed.code(TEXTS[0])))
     writer.flush()
-    assert packed.take() == {}
+    assert packed.take() == []

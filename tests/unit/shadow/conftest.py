@@ -41,7 +41,7 @@ class Session:
 
     def _gather(self) -> None:
         for source in self.writer.sources:
-            for table, batch in source().items():
+            for table, batch in source():
                 self.writer.rows(table).extend(zip(*batch.to_pydict().values(), strict=True))
 
     def waits(self) -> list[tuple[str, str]]:
