@@ -99,10 +99,11 @@ class GpuActivity:
     def end(self, *, exiting: bool) -> tuple[int, list[RuntimeRow]]:
         """Close the window, keep its rows; returns its end and the calls that may wait.
 
-        COST
-                Unless the process is `exiting`, CUPTI is detached, because the program would stay
-                slower with it. A process that exits must not: CUPTI detaches inside the program's
-                next CUDA call, and hangs when that is one of the exit handlers'.
+        Costs one wait for the GPU and, for each kernel with its launch, some 30 us, 3 KB of memory
+        and 1.5 KB of disk for a moment, most of it kineto's (650,000 kernels on an H200's host).
+        Unless the process is `exiting`, CUPTI is detached, because the program would stay
+        slower with it. A process that exits must not: CUPTI detaches inside the program's
+        next CUDA call, and hangs when that is one of the exit handlers'.
         """
         end_ns = self._context.now()
         results = self._stop(detach=not exiting)
