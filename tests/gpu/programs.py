@@ -82,6 +82,27 @@ def windows(folder: Path) -> object:
     }  # fmt: skip
 
 
+def long_run(folder: Path) -> object:
+    """A run that nobody bounded is recorded for 10 s, and goes on."""
+    x, steps = torch.ones(512, device="cuda"), 0
+    with syncscope.record(folder) as run:
+        until = time.monotonic() + 15
+        while time.monotonic() < until:
+            x.mul_(1.0).sum().item()
+            time.sleep(0.01)
+            syncscope.step()
+            steps += 1
+    (window,) = run.analysis.manifest.windows
+    recorded_s = (window.end_ns - window.start_ns) / 1e9
+    assert 10 <= recorded_s < 11, recorded_s
+    last_ns = int(Recording(folder).table("activity")["end_ns"].max())
+    assert window.end_ns - 100_000_000 < last_ns <= window.end_ns, (last_ns, window)
+    marks = len(Recording(folder).table("steps"))
+    assert marks == steps, (marks, steps)
+    (note,) = run.analysis.manifest.notes
+    return {"recorded_s": recorded_s, "steps": steps, "of them": counts(run), "note": note}
+
+
 def detail(folder: Path) -> object:
     """Operators, origins and the forward line of a wait in backward, from two detail steps."""
     weight = torch.randn(64, 8, device="cuda", requires_grad=True)
