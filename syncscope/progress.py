@@ -100,16 +100,17 @@ class Progress:
         return ()
 
     def _next_phase(self) -> Phase:
-        phase = self._schedule.at(self._step)
-        if self._phase.window:
+        phase, before = self._schedule.at(self._step), self._phase
+        if before.window:
             self._limit.step_ended(self._context.now())
-            if not self._windows.can_end:
-                return replace(phase, window=True)
-        return replace(phase, window=phase.window and not self._limit.over)
+        window = phase.window and not self._limit.over
+        if window != before.window and not self._windows.can_switch:
+            window = before.window
+        return replace(phase, window=window)
 
     def _waited(self, now_ns: int) -> None:
         self._limit.waited(now_ns)
-        if self._limit.over and self._windows.can_end:
+        if self._limit.over and self._windows.can_switch:
             self._enter(replace(self._phase, window=False))
 
     def _enter(self, phase: Phase) -> int | None:

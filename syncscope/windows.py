@@ -28,9 +28,9 @@ class Windows:
         self._open_ns: int | None = None
 
     @property
-    def can_end(self) -> bool:
-        """Whether this is a place where the open window may be closed."""
-        return self.activity is None or not self.activity.running or self.activity.can_end
+    def can_switch(self) -> bool:
+        """Whether a window may be opened or closed at this place of the program."""
+        return self.activity is None or self.activity.can_switch
 
     def begin(self) -> int:
         """Open a window; returns its start. GPU activity that cannot begin is noted."""

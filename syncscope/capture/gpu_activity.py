@@ -63,14 +63,18 @@ class GpuActivity:
         return self._profiler is not None
 
     @property
-    def can_end(self) -> bool:
-        """Whether the window may be closed here.
+    def can_switch(self) -> bool:
+        """Whether a window may be opened or closed at this place of the program.
 
-        torch.profiler stops on the thread that started it, and not in a backward pass, whose
-        thread gets its former state back afterwards.
+        torch.profiler stops on the thread that started it. It does neither in a backward pass,
+        whose thread gets its former state back afterwards, nor while a CUDA graph is captured,
+        which its wait for the GPU would spoil.
         """
-        here = threading.get_ident() == self._thread
-        return here and torch._C._current_graph_task_id() == -1
+        return (
+            (not self.running or threading.get_ident() == self._thread)
+            and torch._C._current_graph_task_id() == -1
+            and not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+        )
 
     @property
     def verdict(self) -> tuple[str, str]:

@@ -252,6 +252,46 @@ def cuda_graphs(folder: Path) -> object:
     return {"activity_rows": len(kernels), "busy_us": busy // 1000, "sites": counts(run)}
 
 
+def captured_step(folder: Path) -> object:
+    """A window that should end while a whole training step is captured ends after it."""
+    model = nn.Linear(64, 64).to("cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x = torch.randn(32, 64, device="cuda")
+
+    def step() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss: torch.Tensor = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    with syncscope.record(folder, steps=3) as run:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = step()
+        losses = []
+        for _ in range(5):
+            graph.replay()
+            losses.append(loss.item())
+        step()
+        for _ in range(3):
+            step().item()
+    assert losses == sorted(losses, reverse=True), losses
+    (window,) = run.analysis.manifest.windows
+    marks = Recording(folder).table("steps")["time_ns"].tolist()
+    assert window.end_ns >= marks[3] > marks[2], (window, marks)
+    found = counts(run)
+    assert found.get("loss.item()") == 5, found
+    assert "step().item()" not in found, found
+    return {"losses": losses, "waits": found}
+
+
 def strangers(folder: Path) -> object:
     """Waits of a library that no hook knows get their line from a sample."""
     import ctypes

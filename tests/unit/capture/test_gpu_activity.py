@@ -65,14 +65,29 @@ def test_there_is_no_cupti_to_detach_where_torch_is_built_for_rocm(
         assert "TEARDOWN_CUPTI" not in os.environ
 
 
-def test_a_window_closes_on_its_thread_and_not_in_a_backward_pass(context: CaptureContext) -> None:
+def test_a_window_closes_on_its_thread_and_not_in_a_backward_pass(
+    context: CaptureContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     collector = GpuActivity(context, lambda: None)
-    collector._thread = threading.get_ident()
-    found = [collector.can_end]
-    thread = threading.Thread(target=lambda: found.append(collector.can_end))
-    thread.start()
-    thread.join()
-    x = torch.ones(2, requires_grad=True)
-    x.register_hook(lambda grad: found.append(collector.can_end))
-    x.sum().backward()
-    assert found == [True, False, False]
+    found = []
+
+    def look(*_: object) -> None:
+        found.append(collector.can_switch)
+
+    def look_around() -> list[bool]:
+        found.clear()
+        look()
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        x = torch.ones(2, requires_grad=True)
+        x.register_hook(look)
+        x.sum().backward()
+        return found
+
+    assert look_around() == [True, True, False]
+    collector._profiler, collector._thread = object(), threading.get_ident()
+    assert look_around() == [True, False, False]
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert look_around() == [False, False, False]

@@ -33,6 +33,7 @@ class Activity:
     lost = 0
     log: list[str]
     fails = ""
+    capturing = False
 
     def __init__(self, context: CaptureContext, interrupted: Callable[[], None]) -> None:
         self.context = context
@@ -55,8 +56,9 @@ class Activity:
         return now, [RuntimeRow(0, now - 10, now, "cudaFree", "free", 1)]
 
     @property
-    def can_end(self) -> bool:
-        return threading.get_ident() == self.thread
+    def can_switch(self) -> bool:
+        here = not self.running or threading.get_ident() == self.thread
+        return here and not self.capturing
 
     def discard(self) -> None:
         self.log.append("discard")
@@ -69,7 +71,7 @@ class Activity:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Pretend that there is a GPU; gives what its profiler is asked to do."""
-    Activity.log, Activity.fails = [], ""
+    Activity.log, Activity.fails, Activity.capturing = [], "", False
     MODE["value"] = 0
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
@@ -300,6 +302,22 @@ def test_what_was_asked_for_bounds_the_window_instead(
     assert ["were asked for" in note for note in notes] == ["steps" in options] * (
         "steps" in options
     )
+
+
+def test_no_window_begins_or_ends_while_a_graph_is_captured(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r", warmup=2, steps=2) as recorder:
+        Activity.capturing = True
+        steps(recorder, 2)
+        assert log == []
+        Activity.capturing = False
+        steps(recorder, 1)
+        assert log == ["begin"]
+        Activity.capturing = True
+        steps(recorder, 2)
+        assert log == ["begin"]
+        Activity.capturing = False
+        steps(recorder, 1)
+        assert log == ["begin", "end"]
 
 
 def test_a_window_stays_open_until_it_can_be_closed(log: list[str], tmp_path: Path) -> None:
