@@ -79,11 +79,10 @@ class Progress:
         """What was asked for and did not happen, in words."""
         options, first = self._options, self._schedule.first
         if self._limit.over and options.seconds is None:
-            (window,) = self._windows.closed
-            recorded_s, all_s = (window.end_ns - window.start_ns) / 1e9, self._context.now() / 1e9
+            seconds = sum(w.end_ns - w.start_ns for w in self._windows.closed) / 1e9
             return (
-                f"the figures are those of {recorded_s:.3g} s of the {all_s:.3g} s that the "
-                "program ran; --warmup, --steps, --every and --seconds choose what is recorded",
+                f"the figures are those of {seconds:.3g} s of the {self._context.now() / 1e9:.3g} s "
+                "that the program ran; --warmup, --steps, --every and --seconds choose others",
             )
         if not self._counting:
             return (f"no step ended after the {options.start_after_s:g} s of --start-after",)
@@ -97,6 +96,8 @@ class Progress:
                 f"{options.steps} steps were asked for; the program made {self._step - first} "
                 "of them",
             )
+        if options.seconds is not None and options.seconds < math.inf and not self._limit.over:
+            return (f"the program ended before the {options.seconds:g} s that were asked for",)
         return ()
 
     def _next_phase(self) -> Phase:

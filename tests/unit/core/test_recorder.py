@@ -208,6 +208,7 @@ def test_what_was_asked_for_and_did_not_happen_is_noted(log: list[str], tmp_path
         ("a", {"steps": 9}, "9 steps were asked for; the program made 3"),
         ("b", {"warmup": 9}, "before the first window"),
         ("c", {"start_after_s": 1e6}, "no step ended after"),
+        ("d", {"seconds": 60.0}, "the program ended before the 60 s that were asked for"),
     ):
         with recorded(tmp_path / name, **options) as recorder:
             steps(recorder, 3)
