@@ -79,10 +79,11 @@ class Progress:
         """What was asked for and did not happen, in words."""
         options, first = self._options, self._schedule.first
         if self._limit.over and options.seconds is None:
-            seconds = sum(w.end_ns - w.start_ns for w in self._windows.closed) / 1e9
+            recorded_s = sum(w.end_ns - w.start_ns for w in self._windows.closed) / 1e9
+            all_s = self._context.now() / 1e9
             return (
-                f"the figures are those of {seconds:.3g} s of the {self._context.now() / 1e9:.3g} s "
-                "that the program ran; --warmup, --steps, --every and --seconds choose others",
+                f"the figures are those of {recorded_s:.3g} s of the {all_s:.3g} s that the "
+                "program ran; --warmup, --steps, --every and --seconds choose others",
             )
         if not self._counting:
             return (f"no step ended after the {options.start_after_s:g} s of --start-after",)
