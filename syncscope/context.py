@@ -71,11 +71,20 @@ class CaptureContext:
     waits: int = 0
     """How often a hook saw the host wait, for whatever; threads may lose a count of each other."""
     after_wait: Callable[[int], None] | None = None
-    """Told the time when a wait of the program is over and noted, on the thread that waited."""
+    """Told the time when a wait is over, on the thread that waited.
+
+    What it does then lies in the rows of calls around the wait.
+    """
 
     def now(self) -> int:
         """Nanoseconds since the recording's origin."""
         return time.time_ns() - self.origin_unix_ns if self.clock is None else self.clock()
+
+    def waited(self, end_ns: int) -> None:
+        """A wait of the calling thread ended and was noted."""
+        listener = self.after_wait
+        if listener is not None:
+            listener(end_ns)
 
 
 class Collector(Protocol):

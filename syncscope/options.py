@@ -22,11 +22,12 @@ class RecordOptions:
     warmup: int = 0
     """Steps to skip before the first window."""
     steps: int | None = None
-    """Steps of a window; None: as many as there is room for."""
+    """Steps of a window; None: `seconds` say how long it is."""
     seconds: float | None = None
-    """Length of the only window, up to the end of a step; inf: until the end of the run.
+    """Length of the only window, up to the end of a step, or of a wait if no step ends so soon.
 
-    None, where `steps` is None too: on a GPU as in `window_limit`, else inf.
+    inf: until the end of the run. None: where GPU activity is recorded as in `window_limit`,
+    else inf.
     """
     every: int | None = None
     """From one window's first step to the next one's; None: there is one window."""

@@ -36,22 +36,20 @@ class Progress:
         self._windows = windows
         self._collectors = collectors
         self._schedule = Schedule(options)
-        self._limit = WindowLimit(math.inf)
+        self._limit = WindowLimit(math.inf, 0)
+        self._limited = False
         self._counter = StepCounter()
         self._detail: DetailSteps | None = None
         self._detail_ns: int | None = None
         self._phase = Phase()
         self._counting = not options.start_after_s
         self._step = 0
-        self._ready = False
+        self._ready = self._used = False
 
     def begin(self, detail: DetailSteps | None) -> None:
         """The device is there. `detail` watches operators; None where that is not wanted."""
-        options = self._options
-        if options.seconds is not None or (options.steps is None and self._windows.activity):
-            self._limit = WindowLimit(options.seconds)
         self._detail = detail
-        self._ready = True
+        self._ready = self._used = True
         if self._counting:
             self._enter(self._schedule.at(self._step))
 
@@ -75,16 +73,9 @@ class Progress:
         self._windows.end(exiting=exiting)
         self._phase, self._ready = Phase(), False
 
-    def shortfall(self) -> tuple[str, ...]:
-        """What was asked for and did not happen, in words."""
+    def notes(self) -> tuple[str, ...]:
+        """How what was recorded differs from what one may expect, in words."""
         options, first = self._options, self._schedule.first
-        if self._limit.over and options.seconds is None:
-            recorded_s = sum(w.end_ns - w.start_ns for w in self._windows.closed) / 1e9
-            all_s = self._context.now() / 1e9
-            return (
-                f"the figures are those of {recorded_s:.3g} s of the {all_s:.3g} s that the "
-                "program ran; --warmup, --steps, --every and --seconds choose others",
-            )
         if not self._counting:
             return (f"no step ended after the {options.start_after_s:g} s of --start-after",)
         if self._step < first:
@@ -92,28 +83,42 @@ class Progress:
                 f"the program ended after {self._step} steps, before the first window, which "
                 f"begins after {first}",
             )
+        if self._used and not self._windows.closed:
+            return ("no window was opened: a CUDA graph was captured whenever a step ended",)
         if options.steps is not None and self._step < first + options.steps:
             return (
                 f"{options.steps} steps were asked for; the program made {self._step - first} "
                 "of them",
             )
-        if options.seconds is not None and options.seconds < math.inf and not self._limit.over:
-            return (f"the program ended before the {options.seconds:g} s that were asked for",)
+        recorded_s = sum(w.end_ns - w.start_ns for w in self._windows.closed) / 1e9
+        if options.seconds is not None and recorded_s < options.seconds < math.inf:
+            return (f"{options.seconds:g} s were asked for; {recorded_s:.3g} s were recorded",)
+        if self._limited and options.seconds is None:
+            return (
+                f"the figures are those of {recorded_s:.3g} s of the "
+                f"{self._context.now() / 1e9:.3g} s that the program ran; --warmup, --steps, "
+                "--every and --seconds choose others",
+            )
         return ()
 
     def _next_phase(self) -> Phase:
+        """The phase of the step that begins, as far as it can begin here."""
         phase, before = self._schedule.at(self._step), self._phase
         if before.window:
             self._limit.step_ended(self._context.now())
-        window = phase.window and not self._limit.over
-        if window != before.window and not self._windows.can_switch:
-            window = before.window
-        return replace(phase, window=window)
+        if self._limit.over:
+            phase = Phase()
+        changes = (phase.window, phase.calibration) != (before.window, before.calibration)
+        return (
+            replace(before, detail=phase.detail)
+            if changes and not self._windows.can_switch
+            else phase
+        )
 
     def _waited(self, now_ns: int) -> None:
         self._limit.waited(now_ns)
         if self._limit.over and self._windows.can_switch:
-            self._enter(replace(self._phase, window=False))
+            self._enter(Phase())
 
     def _enter(self, phase: Phase) -> int | None:
         before, self._phase = self._phase, phase
@@ -122,6 +127,7 @@ class Progress:
             self._calibrate(before, phase)
         if before.window and not phase.window:
             self._context.after_wait = None
+            self._limited = self._limit.over and self._windows.opened
             self._windows.end()
         if before.detail and not phase.detail:
             self._end_detail()
@@ -129,9 +135,15 @@ class Progress:
             self._begin_detail()
         if phase.window and not before.window:
             start_ns = self._windows.begin()
-            self._limit.begin(start_ns)
+            self._limit = self._limit_from(start_ns)
             self._context.after_wait = self._waited
         return start_ns
+
+    def _limit_from(self, start_ns: int) -> WindowLimit:
+        seconds = self._options.seconds
+        if seconds is None and (self._options.steps is not None or not self._windows.gathering):
+            seconds = math.inf
+        return WindowLimit(seconds, start_ns)
 
     def _calibrate(self, before: Phase, phase: Phase) -> None:
         if before.calibration:

@@ -143,13 +143,13 @@ class Recorder:
         sources = {}
         if self.options.keep_sources:
             sources = copy_sources(self.context.stacks.files, self.folder)
-        shortfall = self._progress.shortfall() if self.started else ()
+        notes = self._progress.notes() if self.started else ()
         self._manifest = replace(
             self._current_manifest(),
             state="complete",
             exit=Exit(exit_code, exception),
             sources=sources,
-            notes=self._manifest.notes + shortfall,
+            notes=self._manifest.notes + notes,
         )
         self.writer.close(self._manifest)
 

@@ -15,22 +15,17 @@ SECONDS_WITHOUT_STEPS, WAITS = 60.0, 1000
 
 
 class WindowLimit:
-    """Follows a window: `over` is true from the moment when it should end.
+    """Follows a window from `began_ns` on: `over` is true from the moment when it should end.
 
     `seconds` are what was asked for, in place of all the limits above.
     """
 
-    def __init__(self, seconds: float | None) -> None:
+    def __init__(self, seconds: float | None, began_ns: int) -> None:
         self.over = False
         self._bare = seconds is not None
         self._for_steps_ns = 1e9 * (SECONDS if seconds is None else seconds)
         self._for_waits_ns = 1e9 * (SECONDS_WITHOUT_STEPS if seconds is None else seconds)
-        self._began_ns = self._step_ns = 0
-        self._steps = self._waits = 0
-
-    def begin(self, now_ns: int) -> None:
-        """A window begins."""
-        self._began_ns = self._step_ns = now_ns
+        self._began_ns = self._step_ns = began_ns
         self._steps = self._waits = 0
 
     def step_ended(self, now_ns: int) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from syncscope.collectors import Collectors, one_line
 from syncscope.context import CaptureContext
+from syncscope.interrupts import uninterrupted
 from syncscope.recording.manifest import Window
+from syncscope.recording.tables import RuntimeRow
 
 if TYPE_CHECKING:
     from syncscope.capture.gpu_activity import GpuActivity
@@ -30,8 +32,22 @@ class Windows:
     @property
     def can_switch(self) -> bool:
         """Whether a window may be opened or closed at this place of the program."""
-        return self.activity is None or self.activity.can_switch
+        try:
+            return self.activity is None or self.activity.can_switch
+        except Exception:  # noqa: BLE001  (CUDA has failed: the program will hear of it)
+            return False
 
+    @property
+    def gathering(self) -> bool:
+        """Whether GPU activity is being recorded."""
+        return self.activity is not None and self.activity.running
+
+    @property
+    def opened(self) -> bool:
+        """Whether a window is open: the program itself may have ended it."""
+        return self._open_ns is not None
+
+    @uninterrupted()
     def begin(self) -> int:
         """Open a window; returns its start. GPU activity that cannot begin is noted."""
         began = time.perf_counter()
@@ -39,14 +55,18 @@ class Windows:
         self._spent("open_s", began)
         return self._open_ns
 
+    @uninterrupted()
     def end(self, *, exiting: bool = False) -> None:
         """Close the open window, if there is one. `exiting`: the process ends right after."""
         if self._open_ns is None:
             return
         start_ns, self._open_ns = self._open_ns, None
-        began = time.perf_counter()
-        self.closed.append(Window(start_ns, self._end_activity(exiting)))
-        self._spent("collect_s", began)
+        began, end_ns = time.perf_counter(), self._context.now()
+        try:
+            end_ns = self._end_activity(end_ns, exiting=exiting)
+        finally:
+            self.closed.append(Window(start_ns, end_ns))
+            self._spent("collect_s", began)
 
     def abandon(self) -> None:
         """Forget the open window: for a forked child, in which CUPTI does not work."""
@@ -54,10 +74,12 @@ class Windows:
             self.activity.abandon()
         self.activity = self.sampler = self._open_ns = None
 
+    @uninterrupted()
     def rehearse(self) -> None:
         """Record GPU activity that `forget` will throw away, to see what it costs."""
         self._begin_activity()
 
+    @uninterrupted()
     def forget(self) -> None:
         """End a rehearsal."""
         if self.activity is not None and self.activity.running:
@@ -85,20 +107,19 @@ class Windows:
             self.sampler.begin()
         return start_ns
 
-    def _end_activity(self, exiting: bool) -> int:
-        end_ns = self._context.now()
-        activity, sampler = self.activity, self.sampler
+    def _end_activity(self, end_ns: int, *, exiting: bool) -> int:
+        activity, calls = self.activity, list[RuntimeRow]()
         if activity is None or not activity.running:
             return end_ns
         try:
             end_ns, calls = activity.end(exiting=exiting)
         except Exception as error:  # noqa: BLE001  (the program must go on)
-            calls = []
             self._collectors.note("activity", "failed", one_line(error))
         else:
             self._collectors.note("activity", *activity.verdict, activity.lost)
-        if sampler is not None:
-            sampler.end(calls)
+        finally:
+            if self.sampler is not None:
+                self.sampler.end(calls)
         return end_ns
 
     def _spent(self, name: str, began: float) -> None:

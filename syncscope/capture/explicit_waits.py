@@ -71,7 +71,7 @@ class ExplicitWaits:
                         context.stacks.capture(skip=2), source, op, kind, explicit, cause,
                     )
                 )  # fmt: skip
-                if explicit and context.after_wait is not None:
-                    context.after_wait(end_ns)
+                if explicit:
+                    context.waited(end_ns)
 
         self._patches.put(owner, name, waiting)

@@ -26,12 +26,18 @@ import torch
 
 from syncscope.capture.warning_filters import quietly
 from syncscope.context import CaptureContext
+from syncscope.errors import SyncscopeError
 from syncscope.patches import Patches
 from syncscope.recording.cuda_names import MAY_WAIT
 from syncscope.recording.tables import RuntimeRow
 from syncscope.recording.trace_batches import batches_of, runtime_rows
 from syncscope.recording.trace_contents import TraceContents
 from syncscope.recording.trace_events import TraceFile
+
+_STOPS_ANYWHERE = "profile_all_threads" in (
+    torch._C._profiler._ExperimentalConfig.__init__.__doc__ or ""
+)
+"""Whether torch.profiler can be stopped on another thread than the one that started it."""
 
 DETACHING_CALLS = 5
 DETACHING_PAUSE_S = 0.01
@@ -66,15 +72,14 @@ class GpuActivity:
     def can_switch(self) -> bool:
         """Whether a window may be opened or closed at this place of the program.
 
-        torch.profiler stops on the thread that started it. It does neither in a backward pass,
-        whose thread gets its former state back afterwards, nor while a CUDA graph is captured,
-        which its wait for the GPU would spoil.
+        Not while a CUDA graph is captured, which torch.profiler's wait for the GPU would spoil.
+        Before torch 2.7 it must stop on the thread that started it, and not in a backward pass,
+        whose thread gets its former state back afterwards.
         """
-        return (
-            (not self.running or threading.get_ident() == self._thread)
-            and torch._C._current_graph_task_id() == -1
-            and not (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
-        )
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            return False
+        here = not self.running or threading.get_ident() == self._thread
+        return _STOPS_ANYWHERE or (here and torch._C._current_graph_task_id() == -1)
 
     @property
     def verdict(self) -> tuple[str, str]:
@@ -93,7 +98,10 @@ class GpuActivity:
         """
         if torch._C._autograd._profiler_enabled():
             raise RuntimeError("the program runs torch.profiler itself, which serves one at a time")
-        profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+        profiler = torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CUDA],
+            experimental_config=_experimental_config(),
+        )
         with quietly():
             profiler.start()
         self._profiler, self._thread = profiler, threading.get_ident()
@@ -117,7 +125,11 @@ class GpuActivity:
             path = Path(folder) / "window.json"
             results.save(str(path))
             del results  # it holds a KB an event
-            return end_ns, self._keep(path)
+            try:
+                return end_ns, self._keep(path)
+            except SyncscopeError as error:
+                reason = "torch.profiler could not write what it gathered; is the disk full?"
+                raise RuntimeError(reason) from error
 
     def discard(self) -> None:
         """Close the window and throw its rows away. Costs one wait for the GPU."""
@@ -167,6 +179,12 @@ class GpuActivity:
     def _take(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         gathered, self._gathered = self._gathered, []
         return itertools.chain.from_iterable(gathered)
+
+
+def _experimental_config() -> Any:
+    if not _STOPS_ANYWHERE:
+        return None
+    return torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
 
 
 @contextlib.contextmanager

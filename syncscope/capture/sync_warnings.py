@@ -47,8 +47,7 @@ class SyncWarnings:
                 "warning", "", "sync", False, "",
             )
         )  # fmt: skip
-        if context.after_wait is not None:
-            context.after_wait(now_ns)
+        context.waited(now_ns)
 
     def _synchronized(self, caller: FrameType | None) -> None:
         self._context.waits += 1

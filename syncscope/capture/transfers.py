@@ -106,8 +106,7 @@ class Transfers:
                 op, "d2h", _size_bytes(source), "pageable", False, source.get_device(), -1, "",
             )
         )  # fmt: skip
-        if context.after_wait is not None:
-            context.after_wait(end_ns)
+        context.waited(end_ns)
 
     def _add(
         self,

@@ -29,7 +29,7 @@ def batches_of(
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Tables and batches as the writer takes them, times counted from a moment.
 
-    They are made one by one: some 0.3 us a row, and 20 MB at a time.
+    They are made one by one, some 0.3 us a row where names are short.
     """
     for start in range(0, max(len(activity.name), len(calls.name)), _SLICE_ROWS):
         some = slice(start, start + _SLICE_ROWS)

@@ -195,8 +195,7 @@ class Machine:
         end_ns = timeline.now()
         row = (timeline.thread_number(), start_ns, end_ns, stack, "shadow", op, kind)
         self.blocking.append(BlockingRow(*row, explicit, cause))
-        if self.context.after_wait is not None:
-            self.context.after_wait(end_ns)
+        self.context.waited(end_ns)
         if kind == "sync" and not explicit:
             check(cause)
 

@@ -103,6 +103,38 @@ def long_run(folder: Path) -> object:
     return {"recorded_s": recorded_s, "steps": steps, "of them": counts(run), "note": note}
 
 
+def other_thread(folder: Path) -> object:
+    """CUDA begins on one thread, the steps end on another: a window closes there all the same."""
+    made: dict[str, torch.Tensor] = {}
+
+    def on_thread(work: Callable[[], None]) -> None:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+    def begin() -> None:
+        made["x"] = torch.ones(512, device="cuda")
+
+    def steps() -> None:
+        for _ in range(12):
+            for _ in range(10):
+                made["x"].mul_(1.0)
+            made["x"].sum().item()
+            syncscope.step()
+
+    with syncscope.record(folder, steps=4) as run:
+        on_thread(begin)
+        on_thread(steps)
+    (window,) = run.analysis.manifest.windows
+    marks = Recording(folder).table("steps")["time_ns"].tolist()
+    assert marks[3] <= window.end_ns < marks[4], (window, marks)
+    kernels = int((Recording(folder).table("activity")["kind"] == "kernel").sum())
+    assert kernels >= 4 * 11, kernels
+    found = counts(run)
+    assert found == {'made["x"].sum().item()': 4}, found
+    return {"kernels": kernels, "waits": found}
+
+
 def detail(folder: Path) -> object:
     """Operators, origins and the forward line of a wait in backward, from two detail steps."""
     weight = torch.randn(64, 8, device="cuda", requires_grad=True)

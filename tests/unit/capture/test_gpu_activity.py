@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import gzip
 import os
+import tempfile
 import threading
 from pathlib import Path
 
 import pytest
 import torch
 
+from syncscope.capture import gpu_activity
 from syncscope.capture.gpu_activity import GpuActivity, _detaching
 from syncscope.context import CaptureContext
 from syncscope.recording.cuda_names import MAY_WAIT
 from syncscope.recording.tables import ActivityRow, RuntimeRow
+from tests.unit.capture.conftest import Rows
 
 TRACE = Path(__file__).resolve().parents[2] / "data" / "traces" / "ns_resolution_rank0.json.gz"
 
@@ -34,7 +37,8 @@ def test_kernels_and_calls_of_a_trace_become_rows_after_the_origin(
     runtime = [RuntimeRow(*row) for row in rows["runtime"]]
     assert may_wait == [row for row in runtime if row.kind in MAY_WAIT]
     assert may_wait
-    assert len({row.thread_id for row in runtime}) > 1
+    assert {row.thread_id for row in runtime} == set(range(len(context.threads.rows())))
+    assert len(rows["activity"]) + len(rows["runtime"]) == collector._seen
     assert collector.verdict == ("on", "")
     assert collector.lost == 0
     assert len(activity) > 1000
@@ -65,9 +69,11 @@ def test_there_is_no_cupti_to_detach_where_torch_is_built_for_rocm(
         assert "TEARDOWN_CUPTI" not in os.environ
 
 
-def test_a_window_closes_on_its_thread_and_not_in_a_backward_pass(
-    context: CaptureContext, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("anywhere", [True, False])
+def test_a_window_opens_and_closes_where_that_does_no_harm(
+    context: CaptureContext, monkeypatch: pytest.MonkeyPatch, anywhere: bool
 ) -> None:
+    monkeypatch.setattr(gpu_activity, "_STOPS_ANYWHERE", anywhere)
     collector = GpuActivity(context, lambda: None)
     found = []
 
@@ -75,6 +81,7 @@ def test_a_window_closes_on_its_thread_and_not_in_a_backward_pass(
         found.append(collector.can_switch)
 
     def look_around() -> list[bool]:
+        """Here, on another thread, and in a backward pass."""
         found.clear()
         look()
         thread = threading.Thread(target=look)
@@ -85,9 +92,65 @@ def test_a_window_closes_on_its_thread_and_not_in_a_backward_pass(
         x.sum().backward()
         return found
 
-    assert look_around() == [True, True, False]
+    assert look_around() == [True, True, anywhere]
     collector._profiler, collector._thread = object(), threading.get_ident()
-    assert look_around() == [True, False, False]
+    assert look_around() == [True, anywhere, anywhere]
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     assert look_around() == [False, False, False]
+
+
+@pytest.mark.skipif(not gpu_activity._STOPS_ANYWHERE, reason="torch before 2.7 has no such option")
+def test_torch_profiler_stops_on_another_thread_and_in_a_backward_pass() -> None:
+    def stop(*_: object) -> None:
+        profiler.stop()
+
+    def elsewhere() -> None:
+        thread = threading.Thread(target=stop)
+        thread.start()
+        thread.join()
+
+    def in_backward() -> None:
+        x = torch.ones(2, requires_grad=True)
+        x.register_hook(stop)
+        x.sum().backward()
+
+    for end in (elsewhere, in_backward):
+        profiler = torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU],
+            experimental_config=gpu_activity._experimental_config(),
+        )
+        profiler.start()
+        torch.ones(2).sum()
+        end()
+        assert not torch._C._autograd._profiler_enabled()
+        assert profiler.profiler is not None
+        assert profiler.profiler.kineto_results is not None
+        names = {event.name() for event in profiler.profiler.kineto_results.events()}
+        assert "aten::sum" in names
+
+
+def test_what_torch_profiler_could_not_write_has_a_reason(context: CaptureContext) -> None:
+    class Results:
+        def save(self, path: str) -> None:
+            Path(path).write_text('{"traceEvents": [{"ph": "X", "cat": "ker')
+
+    class Writer(Rows):
+        folder = Path(tempfile.gettempdir())
+
+    context.writer = Writer()  # type: ignore[assignment]
+    collector = GpuActivity(context, lambda: None)
+    results: list[object] = [Results()]
+    collector._stop = lambda **_: results.pop()  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="is the disk full"):
+        collector.end(exiting=True)
+
+
+def test_the_events_of_a_window_are_let_go(context: CaptureContext) -> None:
+    collector = GpuActivity(context, lambda: None)
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    profiler.start()
+    collector._profiler = profiler
+    assert collector._stop(detach=False) is not None
+    assert profiler.profiler is not None
+    assert profiler.profiler.kineto_results is None

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import re
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -58,6 +59,8 @@ class Activity:
     @property
     def can_switch(self) -> bool:
         here = not self.running or threading.get_ident() == self.thread
+        if self.fails == "can_switch":
+            raise RuntimeError("device-side assert")
         return here and not self.capturing
 
     def discard(self) -> None:
@@ -208,7 +211,7 @@ def test_what_was_asked_for_and_did_not_happen_is_noted(log: list[str], tmp_path
         ("a", {"steps": 9}, "9 steps were asked for; the program made 3"),
         ("b", {"warmup": 9}, "before the first window"),
         ("c", {"start_after_s": 1e6}, "no step ended after"),
-        ("d", {"seconds": 60.0}, "the program ended before the 60 s that were asked for"),
+        ("d", {"seconds": 60.0}, "60 s were asked for; 0"),
     ):
         with recorded(tmp_path / name, **options) as recorder:
             steps(recorder, 3)
@@ -319,6 +322,97 @@ def test_no_window_begins_or_ends_while_a_graph_is_captured(log: list[str], tmp_
         Activity.capturing = False
         steps(recorder, 1)
         assert log == ["begin", "end"]
+
+
+def test_no_calibration_block_begins_while_a_graph_is_captured(
+    log: list[str], tmp_path: Path
+) -> None:
+    with recorded(tmp_path / "r", calibrate=True) as recorder:
+        steps(recorder, 4 * 7 - 1)  # the last bare step before the first full block
+        Activity.capturing = True
+        steps(recorder, 2)
+        assert log == []
+        Activity.capturing = False
+        steps(recorder, 1)
+        assert log == ["begin"]
+
+
+def test_a_window_that_never_could_be_opened_is_noted(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r", warmup=2, steps=2) as recorder:
+        Activity.capturing = True
+        steps(recorder, 6)
+    assert log == []
+    (note,) = manifest_of(tmp_path / "r").notes
+    assert note.startswith("no window was opened")
+
+
+def test_a_device_that_fails_does_not_reach_the_program(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r", steps=2) as recorder:
+        Activity.fails = "can_switch"
+        steps(recorder, 4)
+        wait()
+    assert log == ["begin", "end"]
+
+
+def test_a_window_that_the_program_ended_is_not_called_long(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r") as recorder:
+        recorder._windows.interrupted()
+        pass_seconds(recorder, 11)
+        steps(recorder, 12)
+    assert log == ["begin", "end"]
+    assert manifest_of(tmp_path / "r").notes == ()
+
+
+def test_without_gpu_activity_nothing_needs_a_bound(log: list[str], tmp_path: Path) -> None:
+    Activity.fails = "begin"
+    with recorded(tmp_path / "r") as recorder:
+        pass_seconds(recorder, 100)
+        steps(recorder, 20)
+    (window,) = manifest_of(tmp_path / "r").windows
+    assert window.end_ns - window.start_ns > 90e9
+
+
+def test_detail_ends_with_the_window(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r", detail="ops", seconds=5.0) as recorder:
+        assert torch._C._len_torch_dispatch_stack() == 1
+        pass_seconds(recorder, 6)
+        steps(recorder, 1)
+        assert torch._C._len_torch_dispatch_stack() == 0
+
+
+def test_an_interrupt_waits_until_a_window_is_closed(
+    log: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = Activity.end
+
+    def interrupted(self: Activity, *, exiting: bool) -> object:
+        signal.raise_signal(signal.SIGINT)
+        return end(self, exiting=exiting)
+
+    monkeypatch.setattr(Activity, "end", interrupted)
+    with recorded(tmp_path / "r", steps=2) as recorder:
+        with pytest.raises(KeyboardInterrupt):
+            steps(recorder, 3)
+        assert not [t for t in threading.enumerate() if t.name == "syncscope-sampler"]
+    assert log == ["begin", "end"]
+    assert len(manifest_of(tmp_path / "r").windows) == 1
+
+
+def test_a_second_interrupt_does_not_wait_and_loses_no_window(
+    log: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: Activity, *, exiting: bool) -> object:
+        self.running = False
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("the second interrupt did not come through")
+
+    monkeypatch.setattr(Activity, "end", interrupted)
+    with recorded(tmp_path / "r", steps=2) as recorder:
+        with pytest.raises(KeyboardInterrupt):
+            steps(recorder, 3)
+        assert not [t for t in threading.enumerate() if t.name == "syncscope-sampler"]
+    assert len(manifest_of(tmp_path / "r").windows) == 1
 
 
 def test_a_window_stays_open_until_it_can_be_closed(log: list[str], tmp_path: Path) -> None:

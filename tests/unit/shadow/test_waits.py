@@ -312,3 +312,13 @@ def test_collectives_do_not_block_but_barrier_and_objects_do(session: Any) -> No
         assert all(p.grad.is_cuda for p in model.parameters())
     finally:
         dist.destroy_process_group()
+
+
+def test_the_end_of_a_wait_is_told(session: Any) -> None:
+    times: list[int] = []
+    session.context.after_wait = times.append
+    torch.ones(4, device="cuda").sum().item()
+    torch.cuda.synchronize()
+    assert times == sorted(times)
+    assert len(times) == 2
+    assert times[-1] <= session.context.now()
