@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -132,6 +132,20 @@ def windows(folder: Path, device: str, seconds: float, count: int) -> dict[str, 
     }  # fmt: skip
 
 
+@contextlib.contextmanager
+def torch_profiler() -> Iterator[None]:
+    """torch.profiler by itself, and CUPTI detached after it."""
+    os.environ["TEARDOWN_CUPTI"] = "1"
+    try:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]):
+            yield
+    finally:
+        del os.environ["TEARDOWN_CUPTI"]
+    for _ in range(5):  # kineto detaches in a CUDA call, once a thread of its own is ready
+        time.sleep(0.01)
+        torch.cuda.current_stream().query()
+
+
 def printing(folder: Path, device: str, seconds: float, count: int) -> dict[str, object]:
     """A print of a large tensor: thousands of readbacks for one line.
 
@@ -149,15 +163,13 @@ def printing(folder: Path, device: str, seconds: float, count: int) -> dict[str,
             return time.perf_counter() - began
 
     fresh = iter(range(1000))
-    activities = [torch.profiler.ProfilerActivity.CUDA]
     variants: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {
-        "torch.profiler": lambda: torch.profiler.profile(activities=activities),
+        "torch.profiler": torch_profiler,
         "free": lambda: syncscope.record(
             folder / f"p{next(fresh)}", device=device, gpu_activity=False
         ),
         "full": lambda: syncscope.record(folder / f"p{next(fresh)}", device=device),
     }
-    os.environ["TEARDOWN_CUPTI"] = "1"  # else every later print would be slower
     ratios: dict[str, float] = {}
     for name, variant in variants.items():
         pairs = [(timed(contextlib.nullcontext), timed(variant)) for _ in range(7)]
