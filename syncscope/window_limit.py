@@ -22,7 +22,7 @@ class WindowLimit:
 
     def __init__(self, seconds: float | None, began_ns: int) -> None:
         self.over = False
-        self._bare = seconds is not None
+        self._by_time_alone = seconds is not None
         self._for_steps_ns = 1e9 * (SECONDS if seconds is None else seconds)
         self._for_waits_ns = 1e9 * (SECONDS_WITHOUT_STEPS if seconds is None else seconds)
         self._began_ns = self._step_ns = began_ns
@@ -32,10 +32,10 @@ class WindowLimit:
         """A step of the window ended."""
         self._steps, self._waits, self._step_ns = self._steps + 1, 0, now_ns
         if now_ns >= self._began_ns + self._for_steps_ns:
-            self.over = self.over or self._bare or self._steps >= STEPS
+            self.over = self.over or self._by_time_alone or self._steps >= STEPS
 
     def waited(self, now_ns: int) -> None:
         """A wait of the window ended."""
         self._waits += 1
         if now_ns >= self._step_ns + self._for_waits_ns:
-            self.over = self.over or self._bare or self._waits >= WAITS
+            self.over = self.over or self._by_time_alone or self._waits >= WAITS
