@@ -41,19 +41,19 @@ def step_marks(marks: pd.DataFrame, windows: tuple[Ints, Ints]) -> Ints:
 def step_table(marks: Ints, windows: tuple[Ints, Ints]) -> pd.DataFrame:
     """Intervals between marks: index, start_ns, end_ns.
 
-    Index 0 is what comes before the first mark, start-up and the first step together: it
+    The first is what comes before the first mark, start-up and the first step together: it
     is shown, but `full_steps` leaves it out. Intervals that reach over the edge of a
-    window are cut there, and `full_steps` leaves out what is cut at its start. What follows
-    the last mark is no step. Without marks, the whole is one step.
+    window are cut there, and `full_steps` leaves out what is cut at its start. A mark at the
+    start of a window ends no step in it. What follows the last mark is no step. Without marks
+    that end one, the whole is one step.
     """
     if not len(windows[0]):
         return pd.DataFrame({"index": [], "start_ns": [], "end_ns": []}, dtype=np.int64)
-    if not len(marks):
+    window = np.searchsorted(windows[0], marks, side="right") - 1
+    starts = np.maximum(np.append(windows[0][:1], marks[:-1])[: len(marks)], windows[0][window])
+    starts, ends = starts[marks > starts], marks[marks > starts]
+    if not len(ends):
         starts, ends = windows[0][:1], windows[1][-1:]
-    else:
-        window = np.searchsorted(windows[0], marks, side="right") - 1
-        starts = np.maximum(np.append(windows[0][0], marks[:-1]), windows[0][window])
-        ends = marks
     return pd.DataFrame({"index": np.arange(len(ends)), "start_ns": starts, "end_ns": ends})
 
 

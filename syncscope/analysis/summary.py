@@ -46,11 +46,7 @@ class Diagnosis(NamedTuple):
 def run_summary(
     manifest: Manifest, windows: tuple[Ints, Ints], steps: pd.DataFrame, marks: Ints, *, cut: bool
 ) -> RunSummary:
-    """What was run. `step_ns` is the median of the full steps.
-
-    A mark with which a window begins ends a step that lies before it.
-    """
-    ended = int((~np.isin(marks, windows[0])).sum())
+    """What was run. `step_ns` is the median of the full steps."""
     full = full_steps(steps, marks)
     lengths = int64(full, "length_ns")
     window_ns = int((windows[1] - windows[0]).sum())
@@ -62,7 +58,7 @@ def run_summary(
         simulated=manifest.simulated,
         torch=manifest.versions.get("torch", ""),
         ranks=manifest.world_size,
-        steps=max(ended, min(1, len(steps))),
+        steps=len(steps),
         step_ns=median,
         window_ns=window_ns,
         truncated=cut,

@@ -61,7 +61,7 @@ def test_windows_hold_the_steps_asked_for(
     shown = syncscope_command("show", "rec", "--format", "json")
     summary = json.loads(shown.stdout)
     (site,) = (s for s in summary["sites"] if s["expression"] == "x.sum().item()")
-    assert site["count"] == steps
+    assert (site["count"], site["per_step"]) == (steps, 1.0)
     assert summary["run"]["steps"] == steps
 
 

@@ -80,6 +80,20 @@ def test_a_step_over_the_edge_of_a_window_is_cut_and_no_measure(builder: Any) ->
     assert analysis.summary.run.step_ns == 7
 
 
+def test_a_mark_that_opens_a_window_ends_no_step_in_it(builder: Any) -> None:
+    """As `--every` leaves them: each window has marks at its start and at its end."""
+    builder.window(0, 20)
+    builder.window(60, 80)
+    builder.window(120, 140)
+    for time in (10, 20, 60, 70, 80, 120, 130, 140):
+        builder.mark(time)
+    analysis = analyze(builder.build())
+    assert analysis.steps["start_ns"].tolist() == [0, 10, 60, 70, 120, 130]
+    assert analysis.steps["end_ns"].tolist() == [10, 20, 70, 80, 130, 140]
+    assert [step.steady for step in analysis.summary.steps] == [False, True, True, True, True, True]
+    assert (analysis.summary.run.steps, analysis.summary.run.step_ns) == (6, 10)
+
+
 def test_a_run_without_marks_is_one_step(builder: Any) -> None:
     builder.window(10, 40)
     analysis = analyze(builder.build())
