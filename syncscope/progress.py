@@ -81,10 +81,13 @@ class Progress:
         if self._step < first:
             return (
                 f"the program ended after {self._step} steps, before the first window, which "
-                f"begins after {first}",
+                f"begins after {first}: the figures are those of the whole run",
             )
         if self._used and not self._windows.closed:
-            return ("no window was opened: a CUDA graph was captured whenever a step ended",)
+            return (
+                "no window could be opened where steps ended, as while a CUDA graph is captured: "
+                "the figures are those of the whole run",
+            )
         if options.steps is not None and self._step < first + options.steps:
             return (
                 f"{options.steps} steps were asked for; the program made {self._step - first} "
@@ -108,12 +111,10 @@ class Progress:
             self._limit.step_ended(self._context.now())
         if self._limit.over:
             phase = Phase()
-        changes = (phase.window, phase.calibration) != (before.window, before.calibration)
-        return (
-            replace(before, detail=phase.detail)
-            if changes and not self._windows.can_switch
-            else phase
-        )
+        switches = (phase.window, phase.calibration) != (before.window, before.calibration)
+        if switches and not self._windows.can_switch:
+            return replace(before, detail=phase.detail)
+        return phase
 
     def _waited(self, now_ns: int) -> None:
         self._limit.waited(now_ns)

@@ -209,7 +209,7 @@ def test_activity_that_fails_is_noted_and_the_run_goes_on(
 def test_what_was_asked_for_and_did_not_happen_is_noted(log: list[str], tmp_path: Path) -> None:
     for name, options, words in (
         ("a", {"steps": 9}, "9 steps were asked for; the program made 3"),
-        ("b", {"warmup": 9}, "before the first window"),
+        ("b", {"warmup": 9}, "after 9: the figures are those of the whole run"),
         ("c", {"start_after_s": 1e6}, "no step ended after"),
         ("d", {"seconds": 60.0}, "60 s were asked for; 0"),
     ):
@@ -251,8 +251,10 @@ def test_a_long_window_ends_by_itself_after_seconds_and_steps(
         pass_seconds(recorder, 11)  # a first step that compiles, say
         steps(recorder, 9)
         assert log == ["begin"]
+        assert recorder.context.after_wait is not None
         steps(recorder, 1)
         assert log == ["begin", "end"]
+        assert recorder.context.after_wait is None
         steps(recorder, 50)
     assert log == ["begin", "end"]
     manifest = manifest_of(tmp_path / "r")
@@ -286,16 +288,17 @@ def test_where_no_step_ends_waits_bound_the_window(log: list[str], tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("options", "ended"),
+    ("options", "window_s"),
     [
-        ({"seconds": 2.0}, True),
-        ({"seconds": math.inf}, False),
-        ({"seconds": 2.0, "gpu_activity": False}, False),
-        ({"steps": 1000}, False),
+        ({"seconds": 2.0}, 3),
+        ({"seconds": math.inf}, 103),
+        ({"seconds": 2.0, "gpu_activity": False}, 3),
+        ({"gpu_activity": False}, 103),
+        ({"steps": 1000}, 103),
     ],
 )
 def test_what_was_asked_for_bounds_the_window_instead(
-    log: list[str], tmp_path: Path, options: dict[str, object], ended: bool
+    log: list[str], tmp_path: Path, options: dict[str, object], window_s: int
 ) -> None:
     with recorded(tmp_path / "r", **options) as recorder:
         steps(recorder, 20)
@@ -303,25 +306,29 @@ def test_what_was_asked_for_bounds_the_window_instead(
         steps(recorder, 1)
         pass_seconds(recorder, 100)
         steps(recorder, 20)
-        assert log[1:] == ["end"] * ended
-    notes = manifest_of(tmp_path / "r").notes
-    assert ["were asked for" in note for note in notes] == ["steps" in options] * (
-        "steps" in options
-    )
+        assert log == ([] if "gpu_activity" in options else ["begin", "end"][: 1 + (window_s == 3)])
+    manifest = manifest_of(tmp_path / "r")
+    (window,) = manifest.windows
+    assert window_s <= (window.end_ns - window.start_ns) / 1e9 < window_s + 50
+    assert len(manifest.notes) == ("steps" in options)
+    assert all("were asked for" in note for note in manifest.notes)
+
+
+def steps_captured(recorder: Recorder, count: int) -> None:
+    """Steps that end while a CUDA graph is captured."""
+    Activity.capturing = True
+    steps(recorder, count)
+    Activity.capturing = False
 
 
 def test_no_window_begins_or_ends_while_a_graph_is_captured(log: list[str], tmp_path: Path) -> None:
     with recorded(tmp_path / "r", warmup=2, steps=2) as recorder:
-        Activity.capturing = True
-        steps(recorder, 2)
+        steps_captured(recorder, 2)
         assert log == []
-        Activity.capturing = False
         steps(recorder, 1)
         assert log == ["begin"]
-        Activity.capturing = True
-        steps(recorder, 2)
+        steps_captured(recorder, 2)
         assert log == ["begin"]
-        Activity.capturing = False
         steps(recorder, 1)
         assert log == ["begin", "end"]
 
@@ -331,21 +338,18 @@ def test_no_calibration_block_begins_while_a_graph_is_captured(
 ) -> None:
     with recorded(tmp_path / "r", calibrate=True) as recorder:
         steps(recorder, 4 * 7 - 1)  # the last bare step before the first full block
-        Activity.capturing = True
-        steps(recorder, 2)
+        steps_captured(recorder, 2)
         assert log == []
-        Activity.capturing = False
         steps(recorder, 1)
         assert log == ["begin"]
 
 
 def test_a_window_that_never_could_be_opened_is_noted(log: list[str], tmp_path: Path) -> None:
     with recorded(tmp_path / "r", warmup=2, steps=2) as recorder:
-        Activity.capturing = True
-        steps(recorder, 6)
+        steps_captured(recorder, 6)
     assert log == []
     (note,) = manifest_of(tmp_path / "r").notes
-    assert note.startswith("no window was opened")
+    assert note.startswith("no window could be opened")
 
 
 def test_a_device_that_fails_does_not_reach_the_program(log: list[str], tmp_path: Path) -> None:
