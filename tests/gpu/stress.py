@@ -147,10 +147,9 @@ def torch_profiler() -> Iterator[None]:
 
 
 def printing(folder: Path, device: str, seconds: float, count: int) -> dict[str, object]:
-    """A print of a large tensor: thousands of readbacks for one line.
+    """A print of a large tensor, thousands of readbacks for one line, costs less than twice.
 
-    What syncscope does costs less than twice: its hooks alone against the bare program, and with
-    GPU activity against torch.profiler, whose price is CUPTI's.
+    torch.profiler by itself says how much of that is CUPTI's price.
     """
 
     def timed(around: Callable[[], contextlib.AbstractContextManager[object]]) -> float:
@@ -174,8 +173,7 @@ def printing(folder: Path, device: str, seconds: float, count: int) -> dict[str,
     for name, variant in variants.items():
         pairs = [(timed(contextlib.nullcontext), timed(variant)) for _ in range(7)]
         ratios[name] = round(statistics.median(ours / bare for bare, ours in pairs[1:]), 3)
-    assert ratios["free"] < 2, ratios
-    assert ratios["full"] < 2 * ratios["torch.profiler"], ratios
+    assert max(ratios.values()) < 2, ratios
     return {"elements": count, **ratios}
 
 
