@@ -75,6 +75,12 @@ class CaptureContext:
 
     What it does then lies in the rows of calls around the wait.
     """
+    mute: Callable[[], bool] = lambda: False
+    """Keep torch from warning of waits until `unmute`, for a call that its wrapper notes itself.
+
+    False: not now, and there is nothing to undo.
+    """
+    unmute: Callable[[], None] = lambda: None
 
     def now(self) -> int:
         """Nanoseconds since the recording's origin."""

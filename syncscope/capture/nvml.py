@@ -9,6 +9,7 @@ from typing import Any
 import pynvml
 
 from syncscope.context import CaptureContext
+from syncscope.own_threads import start_own
 from syncscope.recording.tables import NvmlRow
 
 INTERVAL_S = 0.1
@@ -32,8 +33,7 @@ class Nvml:
         count = pynvml.nvmlDeviceGetCount()
         self._handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
         self._stopped.clear()
-        self._thread = threading.Thread(target=self._loop, name="syncscope-nvml", daemon=True)
-        self._thread.start()
+        self._thread = start_own(self._loop, "nvml")
 
     def stop(self) -> None:
         """End the thread and close NVML."""

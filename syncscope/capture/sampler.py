@@ -16,6 +16,7 @@ from types import FrameType
 
 from syncscope.callsite import Stack, key_of, stack_at
 from syncscope.context import CaptureContext
+from syncscope.own_threads import start_own
 from syncscope.recording.tables import BlockingRow, RuntimeRow
 
 INTERVAL_S = 0.002
@@ -47,8 +48,7 @@ class Sampler:
     def begin(self) -> None:
         """Start the sampling thread."""
         self._stopped.clear()
-        self._thread = threading.Thread(target=self._loop, name="syncscope-sampler", daemon=True)
-        self._thread.start()
+        self._thread = start_own(self._loop, "sampler")
 
     def end(self, calls: Iterable[RuntimeRow]) -> None:
         """Stop sampling; append a row for each of the calls, which may wait, that a sample hit."""

@@ -24,6 +24,7 @@ import torch
 
 from syncscope.callsite import owner_of
 from syncscope.capture.warning_filters import Ignored, quietly
+from syncscope.own_threads import program_has_one
 from syncscope.patches import Patches
 
 _MESSAGE = "called a synchronizing "
@@ -43,6 +44,7 @@ class SyncFilter:
         self._hears = hears
         self._patches = Patches()
         self._program_mode = _OFF
+        self._started = False
         self._entry = Ignored(self._asked, re.escape(_MESSAGE))
         self._forwarding = _Forwarding()
         self._registries: dict[str, dict[Any, Any]] = {}
@@ -60,13 +62,30 @@ class SyncFilter:
         if self._program_mode != _ERROR:
             with quietly():  # torch says once that the mode is a prototype
                 self._set_mode(_WARN)
+        self._started = True
 
     def stop(self) -> None:
         """Give the program its own mode, filters and hooks back."""
+        self._started = False
         self._patches.undo()
         self._entry.remove()
         torch._C._cuda_set_sync_debug_mode(self._program_mode)
         self._give_back_shown()
+
+    def mute(self) -> bool:
+        """Hear nothing until `unmute`. False where others would go unheard, or wait for warnings.
+
+        The mode is that of the process. A warning costs some 2 us, heard or not.
+        """
+        quiet = self._started and self._program_mode == _OFF and program_has_one()
+        if quiet:
+            self._set_mode(_OFF)
+        return quiet
+
+    def unmute(self) -> None:
+        """Hear again."""
+        if self._started:
+            self._set_mode(_ERROR if self._program_mode == _ERROR else _WARN)
 
     def _asked(self, text: str) -> bool:
         """Whether our filter applies to a warning: it does to torch's, which it hides."""
@@ -121,7 +140,7 @@ class SyncFilter:
 
         def set_mode(mode: int) -> None:
             self._program_mode = int(mode)
-            self._set_mode(_ERROR if self._program_mode == _ERROR else _WARN)
+            self.unmute()
 
         self._patches.put(torch._C, "_cuda_set_sync_debug_mode", set_mode)
         self._patches.put(torch._C, "_cuda_get_sync_debug_mode", lambda: self._program_mode)

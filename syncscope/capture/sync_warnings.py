@@ -32,10 +32,14 @@ class SyncWarnings:
     def start(self) -> None:
         """Needs CUDA to be initialized."""
         self._filter.start()
+        self._context.mute, self._context.unmute = self._mute, self._filter.unmute
 
     def stop(self) -> None:
         """Hear no more of them."""
         self._filter.stop()
+
+    def _mute(self) -> bool:
+        return not self.listeners and self._filter.mute()
 
     def tell(self, stack_id: int) -> None:
         """Note a wait that ended just now at this stack."""

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from syncscope.capture import transfers
+from syncscope.capture import sync_filter, transfers
 from syncscope.capture.sync_warnings import SyncWarnings
 from syncscope.context import CaptureContext
 from syncscope.recording.tables import BlockingRow, Row
@@ -256,3 +256,52 @@ def test_blocks_of_many_threads_that_end_in_any_order_do_not_lose_us(rows: list[
     for thread in threads:
         thread.join()
     assert len(rows) == 8
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner of the tests may have threads."""
+    monkeypatch.setattr(sync_filter, "program_has_one", lambda: True)
+
+
+def test_nothing_is_heard_between_mute_and_unmute(
+    mode: Mode, alone: None, rows: list[Row], context: CaptureContext
+) -> None:
+    assert context.mute()
+    assert mode.value == 0
+    assert torch._C._cuda_get_sync_debug_mode() == 0
+    context.unmute()
+    assert mode.value == 1
+
+
+def test_other_threads_are_not_muted(mode: Mode, rows: list[Row], context: CaptureContext) -> None:
+    done, muted = threading.Event(), list[bool]()
+    thread = threading.Thread(target=lambda: (muted.append(context.mute()), done.wait()))
+    thread.start()
+    muted.append(context.mute())
+    done.set()
+    thread.join()
+    assert muted == [False, False]
+    assert mode.value == 1
+
+
+@pytest.mark.parametrize("wanted", [1, 2])
+def test_a_program_that_asked_for_warnings_or_errors_is_not_muted(
+    mode: Mode, alone: None, rows: list[Row], context: CaptureContext, wanted: int
+) -> None:
+    torch._C._cuda_set_sync_debug_mode(wanted)
+    assert not context.mute()
+    assert mode.value == wanted
+
+
+def test_a_listener_hears_of_each_wait(mode: Mode, alone: None, context: CaptureContext) -> None:
+    collector = SyncWarnings(context)
+    collector.start()
+    collector.listeners.append(lambda: True)
+    assert not context.mute()
+    collector.listeners.clear()
+    assert context.mute()
+    collector.stop()
+    context.unmute()
+    assert mode.value == 0
+    assert not context.mute()
