@@ -172,13 +172,11 @@ def _begin(recorder: Recorder, problems: list[str]) -> None:
 
 def _say_how_it_went(recorder: Recorder, problems: list[str]) -> bool:
     """A line for each thing that went wrong; whether there is a recording to report."""
-    from syncscope.recorder import NOTHING_TO_RECORD
-
     for problem in problems:
         say(problem)
     if not recorder.started:
         if not problems:
-            say(NOTHING_TO_RECORD)
+            say("the program never imported torch: there was nothing to record")
         return False
     if recorder.failure:
         say(f"the recording is cut short: {recorder.failure}")

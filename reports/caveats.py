@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from syncscope.analysis.result import Analysis
 from syncscope.recording.manifest import Manifest
-from syncscope.records import Summary
+from syncscope.records import RunSummary, Summary
 from syncscope.reports.recorded import device_model, exit_in_words
 from syncscope.reports.units import percent, quantity
 from syncscope.reports.visible_text import visible
@@ -44,11 +44,7 @@ def _about_run(analysis: Analysis) -> Iterator[Caveat]:
             "outside of torch is not counted.",
         )
     if run.truncated:
-        yield Caveat(
-            "warning",
-            "The run was cut short: all that was written before is in this report, what came "
-            "after is missing.",
-        )
+        yield Caveat("warning", _unfinished(run, manifest))
     if manifest.exit is not None and (manifest.exit.code or manifest.exit.exception):
         ending = exit_in_words(manifest.exit)
         verb = "ended with" if ending.startswith("exit code") else "was"
@@ -66,6 +62,22 @@ def _about_run(analysis: Analysis) -> Iterator[Caveat]:
             "Fewer than two steps were recorded, so figures are totals of the recording. Call "
             "syncscope.step() at the end of each step to get them per step.",
         )
+
+
+def _unfinished(run: RunSummary, manifest: Manifest) -> str:
+    if run.live:
+        later = "" if run.simulated else " GPU activity of a window is added when it ends."
+        return f"Still being recorded: these are the figures so far.{later}"
+    if run.live is None and manifest.process is not None:
+        host = visible(manifest.process.host, 80)
+        return (
+            f"The recording has no end: the run was cut short, or still goes on at {host}. What "
+            "was written so far is in this report."
+        )
+    return (
+        "The run was cut short: all that was written before is in this report, what came after "
+        "is missing."
+    )
 
 
 def _about_collectors(manifest: Manifest) -> Iterator[Caveat]:

@@ -16,6 +16,15 @@ CUPTI_FACTORS = (1.2, 1.6)
 the highest of seven runs."""
 
 
+OFTEN = 10.0
+"""So many waits and copies a step are mostly one piece of work done bit by bit."""
+
+
+def sets_the_pace(figures: Figures) -> bool:
+    """Whether a good part of the idle time is there because the host launches too slowly."""
+    return figures.share_of("launch") >= WORTH_A_SENTENCE
+
+
 def launching_in_words(summary: Summary, figures: Figures) -> str:
     """What the host does instead of launching, and what helps; "" where that is no matter."""
     return " ".join(_sentences(summary, figures))
@@ -37,16 +46,23 @@ def _sentences(summary: Summary, figures: Figures) -> Iterator[str]:
             "launches (Python, numpy, tensors on the CPU, loading libraries, sleeping): do it "
             "before the loop, in the workers of a DataLoader, or on the GPU."
         )
-    if slow < WORTH_A_SENTENCE:
+    if not sets_the_pace(figures):
         return
     pace, kernels = summary.launches, ""
     if pace is not None and figures.has_steps:
         kernels = f": {pace.kernels_per_step:,.0f} a step, {kernels_in_words(pace)}"
     yield (
         f"For {percent(slow)} of the idle time the host launches kernels too slowly{kernels}. "
-        "Fewer and larger ones help (torch.compile, CUDA graphs, larger batches, fused "
-        "optimizers); a rewrite that also launches less can gain more than is said here."
+        "Fewer and larger ones help (torch.compile, CUDA graphs, larger batches, fused optimizers)."
     )
+    often = sum(site.per_step for site in (*figures.fixable, *figures.harmless))
+    if figures.has_steps and often >= OFTEN:
+        yield (
+            f"The flagged lines wait or copy {often:,.0f} times a step: a rewrite that does their "
+            "work at once launches less too, and can gain more than the waits alone."
+        )
+    else:
+        yield "A rewrite that also launches less can gain more than is said here."
     yield from _cost_of_recording(summary)
 
 

@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from syncscope.analysis.result import Analysis
 from syncscope.recording.manifest import CollectorStatus, Exit, Manifest
-from syncscope.records import Coverage, Replay
+from syncscope.records import Coverage, Replay, RunSummary
 from syncscope.reports.figures import figures_of
 from syncscope.reports.units import duration, percent, quantity
 from syncscope.reports.visible_text import visible
@@ -132,16 +132,18 @@ def _facts(analysis: Analysis) -> Iterator[tuple[str, str]]:
         yield quantity(len(names), "thread").capitalize(), _listed(names)
     if manifest.world_size > 1:
         yield "Rank", f"{manifest.rank} of {manifest.world_size}"
-    yield "Program ended", _ending(manifest)
+    yield "Program ended", _ending(manifest, run)
     yield "Replay", _replay_error(analysis.summary.replay)
     yield "Recording", visible(manifest.run_id, 80)
 
 
-def _ending(manifest: Manifest) -> str:
+def _ending(manifest: Manifest, run: RunSummary) -> str:
     if manifest.imported:
         return "not known: imported trace"
+    if manifest.exit is None and run.live:
+        return "not yet: still being recorded"
     if manifest.exit is None:
-        return "not seen: the run was cut short"
+        return "not seen" if run.live is None else "not seen: the run was cut short"
     return exit_in_words(manifest.exit)
 
 

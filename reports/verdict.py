@@ -88,11 +88,11 @@ def _measured(summary: Summary, figures: Figures) -> tuple[str, list[str], str]:
     else:
         # Not praise: the GPU idles, only not for a reason that a line could be blamed for.
         tone = "neutral"
-        clauses = [f"{_idle(summary, figures)}, but not because of a line that is worth fixing"]
+        clauses = [f"{_idle(summary, figures)}, {_not_for_waits(figures)}"]
         explanation = _other_cause(summary, figures)
-        if figures.harmless and explanation:
-            explanation = f"Their waits are not the reason. {explanation}"
-    if figures.harmless:
+    if figures.harmless and tone == "neutral":
+        clauses.append(_no_gain(figures))
+    elif figures.harmless:
         clauses.append(_harmless(figures, more=False))
     elif not any(site.flagged for site in summary.sites):
         clauses.append("no wait or copy was flagged")
@@ -157,6 +157,19 @@ def _harmless(figures: Figures, *, more: bool) -> str:
     if not more and count == 1:
         counted = noun
     return f"{article}{counted} {'is' if count == 1 else 'are'} harmless"
+
+
+def _not_for_waits(figures: Figures) -> str:
+    if figures.share_of("launch") > 0.5:
+        return "mostly because the host launches kernels too slowly"
+    return "but not because of a line that is worth fixing"
+
+
+def _no_gain(figures: Figures) -> str:
+    """Of lines that are harmless where the GPU idles for another reason: no promise for them."""
+    count = len(figures.harmless)
+    waits = "wait of the flagged line" if count == 1 else f"waits of the {count:,} flagged lines"
+    return f"taking away the {waits} alone gains nothing measurable"
 
 
 def _mostly_not_lines(figures: Figures) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from syncscope.errors import SyncscopeError, UsageError
 from syncscope.forbidding import exchange
 from syncscope.options import RecordOptions
-from syncscope.recording.folders import next_folder, recording_folder
+from syncscope.recording.folders import recording_folder
 
 if TYPE_CHECKING:
     from syncscope.analysis.result import Analysis
@@ -96,8 +96,9 @@ class record(contextlib.ContextDecorator):
     """Record what the enclosed code makes the host wait for.
 
     Use as `with syncscope.record("runs/a", warmup=5) as run:` or as a decorator, which records
-    each call into a folder of its own (`a`, `a-1`, `a-2` ...). `folder` defaults to a new one
-    below syncscope-runs. Counting begins with the first step that ends `start_after` seconds
+    each call into a folder of its own. `folder` defaults to a new one below syncscope-runs; one
+    that holds a recording is left alone, and the next is numbered: `a`, `a-2`, `a-3` ...
+    (`run.folder` says which). Counting begins with the first step that ends `start_after` seconds
     in; `warmup` steps are skipped, then a window of `steps` or `seconds` recorded, and again
     one every `every` steps. Without either, the window of a real GPU ends with the first step
     after 10 s and 10 steps (`seconds=math.inf`: never). `detail` is auto (operators are watched
@@ -105,7 +106,7 @@ class record(contextlib.ContextDecorator):
     several times as long). `calibrate` measures after the warm-up, for 52 steps, what recording
     costs. `device` is auto, cuda or shadow. After the block `run.summary()` and `run.report()`
     work. Exceptions pass through; nothing stays patched. Raises UsageError when another
-    recording is open in this process, or the folder is in use.
+    recording is open in this process, or the folder holds something else.
     """
 
     def __init__(
@@ -169,15 +170,15 @@ class record(contextlib.ContextDecorator):
             sys.stderr.write("syncscope: record() does nothing here: `syncscope run` records all\n")
             return Run(_active[-1].folder)
         chosen = None if self._folder is None else Path(self._folder)
-        folder = recording_folder("record", chosen)
-        if self._repeats and folder.exists():
-            folder = next_folder(folder.name, folder.parent)
+        folder = recording_folder("record", chosen, numbered=True)
         self._recorder = open_recorder(folder, self._options)
         try:
             self._recorder.start()
         except BaseException:
             close_recorder(self._recorder, 1)
             raise
+        if chosen is not None and not self._repeats:
+            _say_if_elsewhere(self._recorder, chosen)
         return Run(self._recorder.folder)  # absolute: the program may change its folder
 
     def __exit__(
@@ -188,6 +189,12 @@ class record(contextlib.ContextDecorator):
     ) -> None:
         if self._recorder is not None:
             close_recorder(self._recorder, int(kind is not None), kind.__name__ if kind else "")
+
+
+def _say_if_elsewhere(recorder: Recorder, chosen: Path) -> None:
+    folder = recorder.folder
+    if not recorder.writer.manifest.rank and not folder.is_relative_to(chosen.absolute()):
+        sys.stderr.write(f"syncscope: {chosen} holds a recording: this one goes to {folder}\n")
 
 
 class allow(contextlib.ContextDecorator):

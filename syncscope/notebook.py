@@ -74,7 +74,9 @@ def _record_cell(shell: InteractiveShell, line: str, cell: str) -> None:
             seconds=chosen.seconds,
         )
         codes = _compiled(shell, line, cell, name)
-        recorder = open_recorder(recording_folder("notebook", chosen.output), options)
+        recorder = open_recorder(
+            recording_folder("notebook", chosen.output, numbered=True), options
+        )
     except SyncscopeError as error:
         raise UsageError(f"%%syncscope: {error}") from None
     exit_code, exception = 1, ""
@@ -88,7 +90,8 @@ def _record_cell(shell: InteractiveShell, line: str, cell: str) -> None:
         raise
     finally:
         close_recorder(recorder, exit_code, exception)
-        _show(Run(recorder.folder))
+        if recorder.started:
+            _show(Run(recorder.folder))
 
 
 def _compiled(shell: InteractiveShell, line: str, cell: str, name: str) -> list[CodeType]:

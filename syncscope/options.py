@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
 
 from syncscope.errors import UsageError
 
 DEVICES = ("auto", "cuda", "shadow")
 DETAILS = ("auto", "lines", "ops")
+
+_TYPES: dict[str, tuple[type, str]] = {
+    "bool": (bool, "True or False"),
+    "float": (Real, "a number"),
+    "int": (Integral, "a whole number"),
+    "str": (str, "a text"),
+}
+"""By annotation what a value has to be, and that in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +52,47 @@ class RecordOptions:
     """Whether `syncscope run` records, and not a part of the program itself."""
 
     def __post_init__(self) -> None:
+        self._check_types()
         if self.device not in DEVICES:
             raise UsageError(f"unknown device {self.device!r}; use auto, cuda or shadow")
+        if self.calibrate and self.device == "shadow":
+            raise UsageError("calibration needs a real GPU: on a shadow GPU time is simulated")
         if self.detail not in DETAILS:
             raise UsageError(f"unknown detail {self.detail!r}; use auto, lines or ops")
-        if self.warmup < 0 or (self.steps is not None and self.steps < 1):
-            raise UsageError("warmup counts from 0 and steps from 1")
+        for name, least in (("warmup", 0), ("steps", 1), ("every", 2), ("shadow_gpus", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UsageError(f"{name} is {least} or more, not {value}")
         if self.seconds is not None and not self.seconds > 0:
-            raise UsageError("the seconds of a window are a number above 0, or inf")
+            raise UsageError(f"seconds is a number above 0, or inf, not {self.seconds}")
         if self.seconds is not None and self.steps is not None:
             raise UsageError("a window has a number of steps or of seconds, not both")
         if not 0 <= self.start_after_s < float("inf"):
-            raise UsageError("start-after counts seconds from 0")
+            raise UsageError(f"start_after is 0 seconds or more, not {self.start_after_s}")
         if self.every is not None and (self.steps is None or self.every <= self.steps):
-            raise UsageError(
-                "every N needs a smaller number of steps: N is the distance from the first step "
-                "of one window to the first step of the next"
+            raise UsageError(self._without_distance(self.every))
+
+    def _check_types(self) -> None:
+        """`True` counts as no number, though it is one to Python."""
+        for field in fields(self):
+            kind, *optional = str(field.type).split(" | ")
+            value = getattr(self, field.name)
+            if kind not in _TYPES or (optional and value is None):
+                continue
+            wanted, words = _TYPES[kind]
+            if not isinstance(value, wanted) or isinstance(value, bool) is not (wanted is bool):
+                name = field.name.removesuffix("_s")
+                raise UsageError(f"{name} is {words}, not {value!r:.80}")
+
+    def _without_distance(self, every: int) -> str:
+        some = max(every // 5, 1)
+        example = f"--every {every} --steps {some}, or record(every={every}, steps={some})"
+        if self.steps is None:
+            return (
+                f"--every {every} needs --steps, the number of steps to record of each {every}: "
+                f"{example}"
             )
+        return (
+            f"{self.steps} steps of each {every} cannot be recorded with a pause between: --steps "
+            f"has to be less than --every, as in {example}"
+        )

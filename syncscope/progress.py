@@ -79,10 +79,7 @@ class Progress:
         if not self._counting:
             return (f"no step ended after the {options.start_after_s:g} s of --start-after",)
         if self._step < first:
-            return (
-                f"the program ended after {self._step} steps, before the first window, which "
-                f"begins after {first}: the figures are those of the whole run",
-            )
+            return (self._never_opened(first),)
         if self._used and not self._windows.closed:
             return (
                 "no window could be opened where steps ended, as while a CUDA graph is captured: "
@@ -103,6 +100,17 @@ class Progress:
                 "--every and --seconds choose others",
             )
         return ()
+
+    def _never_opened(self, first: int) -> str:
+        skipped = f"{first} warm-up steps"
+        if self._options.calibrate:
+            skipped = f"{first} steps of warm-up and calibration"
+        if self._step:
+            why = f"the program made only {self._step} of the {skipped}"
+        else:
+            why = f"{skipped} come first, and no step ended (syncscope.step() marks where one does)"
+        without = ", without GPU activity" if self._windows.activity is not None else ""
+        return f"no window was opened: {why}; the figures are those of the whole run{without}"
 
     def _next_phase(self) -> Phase:
         """The phase of the step that begins, as far as it can begin here."""

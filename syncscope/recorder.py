@@ -22,6 +22,7 @@ from syncscope.options import RecordOptions
 from syncscope.progress import Progress
 from syncscope.recording.folders import rank_and_size
 from syncscope.recording.manifest import Device, Exit, Manifest
+from syncscope.recording.processes import this_process
 from syncscope.recording.tables import FrameRow, HostRow
 from syncscope.recording.writer import RecordingWriter
 from syncscope.shadow.gpus import find_gpu
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from syncscope.capture.step_marks import StepMarks
     from syncscope.capture.sync_warnings import SyncWarnings
 
-NOTHING_TO_RECORD = "the program never imported torch: there was nothing to record"
+_NOT_BEGUN = "the program had not imported torch: there was nothing to record"
 
 
 _live: weakref.WeakSet[Recorder] = weakref.WeakSet()
@@ -73,7 +74,8 @@ class Recorder:
             versions={"syncscope": __version__, "python": platform.python_version()},
             rank=rank,
             world_size=world_size,
-            notes=(NOTHING_TO_RECORD,),
+            process=this_process(),
+            notes=(_NOT_BEGUN,),
             command=tuple(sys.orig_argv),
         )
         self.writer = RecordingWriter(folder, self._manifest)
@@ -106,16 +108,16 @@ class Recorder:
         cuda = torch.cuda.device_count() > 0
         if self.options.device == "cuda" and not cuda:
             raise UsageError("there is no CUDA device here; use --device shadow or auto")
-        if self.options.calibrate and (self.options.device == "shadow" or not cuda):
-            raise UsageError("calibration needs a real GPU: on a shadow GPU time is simulated")
+        if self.options.calibrate and not cuda:
+            raise UsageError("calibration needs a real GPU: there is no CUDA device here")
         self._manifest = replace(
             self._manifest, notes=(), versions=self._manifest.versions | _torch_versions()
         )
-        self._step_marks = StepMarks(self.context, self._progress.step_ended)
         if self.options.device == "shadow" or not cuda:
             self._start_shadow()
         else:
             self._start_real()
+        self._step_marks = StepMarks(self.context, self._progress.step_ended)
         self._collectors.start(self._step_marks, pausable=False)
         if os.getpid() != self._pid:
             return  # forked before torch was imported: the child has a GPU, but no recording
@@ -126,6 +128,8 @@ class Recorder:
     @uninterrupted()
     def stop(self, exit_code: int = 0, exception: str = "", *, exiting: bool = False) -> None:
         """Unwind everything, close the recording. Runs in the owner only.
+
+        A recording that was not `started` leaves no folder behind.
 
         Raises nothing but KeyboardInterrupt, once all is done.
 
@@ -138,18 +142,20 @@ class Recorder:
             self._cuda_start.stop()
         self._progress.end(exiting=exiting)
         self._collectors.stop()
+        if not self.started:
+            self.writer.discard()
+            return
         self._overhead["stop_s"] = time.perf_counter() - began
         self.writer.flush()
         sources = {}
         if self.options.keep_sources:
             sources = copy_sources(self.context.stacks.files, self.folder)
-        notes = self._progress.notes() if self.started else ()
         self._manifest = replace(
             self._current_manifest(),
             state="complete",
             exit=Exit(exit_code, exception),
             sources=sources,
-            notes=self._manifest.notes + notes,
+            notes=self._progress.notes(),
         )
         self.writer.close(self._manifest)
 
@@ -179,7 +185,7 @@ class Recorder:
 
     @property
     def started(self) -> bool:
-        """Whether the program imported torch, so that the collectors were installed."""
+        """Whether the program imported torch and the collectors could be installed."""
         return self._step_marks is not None
 
     @property

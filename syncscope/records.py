@@ -166,7 +166,10 @@ class RunSummary:
     """Median length of a step; the whole window where there are no step marks."""
     window_ns: int
     truncated: bool
+    """Whether the recording has not been closed: the run was cut short, or is `live`."""
     imported: bool
+    live: bool | None = False
+    """Whether the run went on when this was read; None where that could not be told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def analyze(
         events = _events(recording, second, progress)
         run = run_summary(
             recording.manifest, events.windows, events.steps, events.marks,
-            cut=recording.truncated,
+            cut=recording.truncated, live=recording.live,
         )  # fmt: skip
         program = events.program
         what_if = WhatIf(program, events.calls, events.steady, run.device) if program else None

@@ -44,7 +44,13 @@ class Diagnosis(NamedTuple):
 
 
 def run_summary(
-    manifest: Manifest, windows: tuple[Ints, Ints], steps: pd.DataFrame, marks: Ints, *, cut: bool
+    manifest: Manifest,
+    windows: tuple[Ints, Ints],
+    steps: pd.DataFrame,
+    marks: Ints,
+    *,
+    cut: bool,
+    live: bool | None,
 ) -> RunSummary:
     """What was run. `step_ns` is the median of the full steps."""
     full = full_steps(steps, marks)
@@ -63,6 +69,7 @@ def run_summary(
         window_ns=window_ns,
         truncated=cut,
         imported=manifest.imported,
+        live=live,
     )
 
 

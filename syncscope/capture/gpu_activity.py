@@ -121,8 +121,7 @@ class GpuActivity:
         results = self._stop(detach=not exiting)
         if results is None:
             raise RuntimeError("torch.profiler gave no result: does another tool profile the GPU?")
-        with tempfile.TemporaryDirectory(dir=self._context.writer.folder) as folder:
-            path = Path(folder) / "window.json"
+        with _vanishing_file(self._context.writer.folder) as path:
             results.save(str(path))
             del results  # it holds a KB an event
             try:
@@ -185,6 +184,22 @@ def _experimental_config() -> Any:
     if not _STOPS_ANYWHERE:
         return None
     return torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+
+
+@contextlib.contextmanager
+def _vanishing_file(folder: Path) -> Iterator[Path]:
+    """A path to which torch.profiler can write much; if it is killed then, a link stays of it.
+
+    Kineto writes to PATH.tmp and renames that to PATH. So it is given a link there, which it
+    follows to a file in `folder` that has no name, and so goes with the process.
+    """
+    with (
+        tempfile.TemporaryFile(dir=folder) as file,
+        tempfile.TemporaryDirectory(dir=folder) as links,
+    ):
+        path = Path(links, "window.json")
+        Path(f"{path}.tmp").symlink_to(f"/proc/self/fd/{file.fileno()}")
+        yield path
 
 
 @contextlib.contextmanager

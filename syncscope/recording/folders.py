@@ -9,15 +9,19 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from syncscope.errors import UsageError
-from syncscope.recording.manifest import MANIFEST_NAME
+from syncscope.recording.manifest import MANIFEST_NAME, read_manifest
+from syncscope.recording.processes import start_ticks
 
 RUNS_FOLDER = Path("syncscope-runs")
 LONGEST_STEM = 60
 """In characters: file systems allow 255 bytes, and a character takes up to 4."""
+
+_EVENTS = ("activity", "blocking", "runtime", "steps", "transfers")
+"""Tables of what a report is about."""
 
 _RANK_FOLDER = re.compile(r"rank-(\d{1,9})")
 _NAMES_OF_A_JOB = (
@@ -45,9 +49,16 @@ def rank_and_size(environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
 
 
 def recording_folder(
-    stem: str, chosen: Path | None, environ: Mapping[str, str] = os.environ
+    stem: str,
+    chosen: Path | None,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    numbered: bool = False,
 ) -> Path:
     """Where this process records: `chosen`, or a new folder named after `stem`.
+
+    If `chosen` is to be `numbered` and holds a recording, it is the first of `-2`, `-3`, ...
+    that holds none.
 
     A rank of several records into `rank-N` of the job's folder, which is `chosen` or a name
     that all ranks find by themselves, without talking to each other: from the id that torchrun
@@ -61,13 +72,16 @@ def recording_folder(
     """
     rank, size = rank_and_size(environ)
     if size == 1:
-        return chosen or next_folder(stem)
-    if chosen is None:
-        name = f"{stem[:LONGEST_STEM]}-job-{_job_id(environ)}{_restart(environ)}"
-        return _first_unused(RUNS_FOLDER / name, rank)
-    if (chosen / MANIFEST_NAME).exists():
+        if chosen is None:
+            return next_folder(stem)
+        return _first_unused(chosen, _is_recording) if numbered else chosen
+    job = chosen or RUNS_FOLDER / f"{stem[:LONGEST_STEM]}-job-{_job_id(environ)}"
+    job = Path(f"{job}{_restart(environ)}")
+    if chosen is None or numbered:
+        job = _first_unused(job, lambda folder: _is_of_another_job(folder, rank, size))
+    elif (chosen / MANIFEST_NAME).exists():
         raise UsageError(f"{chosen} exists and is not empty; name another folder with -o")
-    return Path(f"{chosen}{_restart(environ)}", f"rank-{rank}")
+    return job / f"rank-{rank}"
 
 
 def rank_folders(folder: Path) -> dict[int, Path]:
@@ -82,31 +96,55 @@ def rank_folders(folder: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def latest_recording(folder: Path) -> Path | None:
-    """The folder itself if it is a recording or a job, else the latest one of those in it."""
-    if _begun_ns(folder) is not None:
-        return folder
-    inside = folder.iterdir() if folder.is_dir() else ()
-    begun = {path: time_ns for path in inside if (time_ns := _begun_ns(path)) is not None}
-    return max(begun, key=lambda path: (begun[path], path.name), default=None)
+def recordings_in(folder: Path) -> list[Path]:
+    """The folder itself if it is a recording or a job, else those in it, the latest first."""
+    if _is_recording(folder):
+        return [folder]
+    inside = [path for path in folder.iterdir() if _is_recording(path)] if folder.is_dir() else []
+    return sorted(inside, key=lambda path: (_begun_ns(path), path.name), reverse=True)
 
 
-def _begun_ns(folder: Path) -> int | None:
-    """When a recording or a job was last begun or closed; None for any other folder."""
-    manifests = [folder / MANIFEST_NAME, *(rank / MANIFEST_NAME for rank in _ranks(folder))]
-    return max((path.stat().st_mtime_ns for path in manifests if path.is_file()), default=None)
+def holds_events(folder: Path) -> bool:
+    """Whether a step, a call or GPU activity was recorded, in a job by any rank.
+
+    Reads no table: one without rows has no file.
+    """
+    return any(
+        path.stem in _EVENTS
+        for recording in recordings_of(folder)
+        for path in (recording / "rank-0").glob("*.*")
+    )
 
 
-def _ranks(folder: Path) -> list[Path]:
-    return list(rank_folders(folder).values())
+def recordings_of(folder: Path) -> list[Path]:
+    """The recordings of a job's ranks; of a recording itself."""
+    return list(rank_folders(folder).values()) or [folder]
 
 
-def _first_unused(job: Path, rank: int) -> Path:
-    number, folder = 1, job
-    while (folder / f"rank-{rank}").exists():
+def _is_recording(folder: Path) -> bool:
+    return any((path / MANIFEST_NAME).is_file() for path in recordings_of(folder))
+
+
+def _begun_ns(folder: Path) -> int:
+    """When a recording or a job was last begun or closed."""
+    return max((path / MANIFEST_NAME).stat().st_mtime_ns for path in recordings_of(folder))
+
+
+def _first_unused(folder: Path, is_used: Callable[[Path], bool]) -> Path:
+    nameless = folder.name in ("", "..")
+    named = Path(os.path.abspath(folder)) if nameless else folder
+    number, found = 1, folder
+    while is_used(found):
         number += 1
-        folder = job.with_name(f"{job.name}-{number}")
-    return folder / f"rank-{rank}"
+        found = named.with_name(f"{named.name}-{number}")
+    return found
+
+
+def _is_of_another_job(folder: Path, rank: int, size: int) -> bool:
+    """Whether it is a recording, or a job in which this rank has been, or of another size."""
+    if (folder / MANIFEST_NAME).exists() or (folder / f"rank-{rank}").exists():
+        return True
+    return any(read_manifest(path).world_size != size for path in rank_folders(folder).values())
 
 
 def _restart(environ: Mapping[str, str]) -> str:
@@ -119,15 +157,6 @@ def _job_id(environ: Mapping[str, str]) -> str:
     named = parts[0] not in ("", "none") or environ.get("SLURM_STEP_ID")
     size = environ.get("WORLD_SIZE")
     if not named and environ.get("LOCAL_WORLD_SIZE", size) == size:
-        parts += [str(os.getppid()), _start_of(os.getppid())]
+        parts += [str(os.getppid()), str(start_ticks(os.getppid()))]
     text = "\0".join(parts).encode(errors="surrogateescape")
     return hashlib.blake2s(text, digest_size=4).hexdigest()
-
-
-def _start_of(pid: int) -> str:
-    """When a process started, in the kernel's ticks since boot; "" where that is not told."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    return stat.rpartition(")")[2].split()[19]

@@ -59,6 +59,16 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True)
+class Process:
+    """A process of a host. When it started tells it from a later one with the same pid."""
+
+    pid: int
+    host: str
+    start_ticks: int
+    """In the kernel's ticks since boot; -1 where that is not told."""
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """The whole of manifest.json; see the fields' own types."""
 
@@ -80,6 +90,8 @@ class Manifest:
     world_size: int = 1
     state: str = "recording"
     """recording while the run is alive (or after it was killed), then complete."""
+    process: Process | None = None
+    """What makes the recording; None if it is imported or older than this field."""
     exit: Exit | None = None
     overhead: dict[str, float] = field(default_factory=dict)
     """Self-measured: seconds spent by name of the part (`*_s`); with --calibrate `ratio_free`,

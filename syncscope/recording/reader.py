@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +15,7 @@ import pyarrow.parquet as pq
 
 from syncscope.errors import RecordingError
 from syncscope.recording.manifest import Manifest, read_manifest
+from syncscope.recording.processes import runs
 from syncscope.recording.tables import columns
 from syncscope.recording.writer import arrow_schema, read_stream_batches
 
@@ -31,8 +34,18 @@ class Recording:
 
     @property
     def truncated(self) -> bool:
-        """Whether the run was killed before it could close the recording."""
+        """Whether the recording has not been closed: the run was killed, or goes on."""
         return self.manifest.state != "complete"
+
+    @property
+    def live(self) -> bool | None:
+        """Whether the run goes on; None where that cannot be told, as on another host."""
+        process = self.manifest.process
+        if not self.truncated or process is None:
+            return False
+        if process.pid == os.getpid() and self.manifest.command != tuple(sys.orig_argv):
+            return False  # it became another program before the recording was closed
+        return runs(process)
 
     def table(self, name: str) -> pd.DataFrame:
         """A table as a data frame with exactly the declared columns; empty if not recorded.

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from syncscope.errors import UsageError
+from syncscope.own_threads import start_own
 from syncscope.recording.arrow_columns import array_of
-from syncscope.recording.manifest import Manifest, write_manifest
+from syncscope.recording.manifest import MANIFEST_NAME, Manifest, write_manifest
 from syncscope.recording.tables import TABLES, Row, columns
 
 FLUSH_INTERVAL_S = 1.0
@@ -40,15 +41,21 @@ def arrow_schema(table: str) -> pa.Schema:
     )
 
 
-def create_folder(path: Path) -> None:
-    """Make the recording's folder. Raises UsageError if it cannot be made or is in use."""
+def create_folder(path: Path) -> list[Path]:
+    """Make the recording's folder; returns the folders that were made, innermost first.
+
+    Raises UsageError if it cannot be made or is in use.
+    """
+    tables = path / "rank-0"
     try:
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
-            raise UsageError(f"{path} exists and is not empty; name another folder with -o")
-        (path / "rank-0").mkdir()
+            raise UsageError(f"{path} exists and is not empty; name another folder")
+        tables.mkdir()
     except OSError as error:
         raise UsageError(f"cannot write a recording to {path}: {error.strerror}") from error
+    return [tables, *missing]
 
 
 class RecordingWriter:
@@ -66,7 +73,7 @@ class RecordingWriter:
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         folder = folder.absolute()
-        create_folder(folder)
+        self._made = create_folder(folder)
         self.folder = folder
         self.manifest = manifest
         self.failure = ""
@@ -77,7 +84,7 @@ class RecordingWriter:
         self._streams: dict[str, tuple[Any, Any]] = {}
         self._lock = threading.Lock()
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="syncscope-writer", daemon=True)
+        self._thread: threading.Thread | None = None
         try:
             write_manifest(folder, manifest)
         except OSError as error:
@@ -89,7 +96,7 @@ class RecordingWriter:
 
     def start(self) -> None:
         """Start flushing in the background."""
-        self._thread.start()
+        self._thread = start_own(self._loop, "writer")
 
     def flush(self) -> None:
         """Write all rows that have gathered. Safe from any thread; cost grows with the rows."""
@@ -121,7 +128,7 @@ class RecordingWriter:
         only when its Parquet file is whole: a kill in between loses nothing.
         """
         self._stopped.set()
-        if self._thread.is_alive():
+        if self._thread is not None and self._thread.is_alive():
             self._thread.join()
         self.flush()
         with self._lock:
@@ -136,6 +143,17 @@ class RecordingWriter:
                 self.failure = self.failure or _reason(error)
             self._streams.clear()
         self.publish(manifest)
+
+    def discard(self) -> None:
+        """Take the folders back that were made, instead of closing a recording of nothing.
+
+        What others have put there stays.
+        """
+        self._stopped.set()
+        with contextlib.suppress(OSError):
+            (self.folder / MANIFEST_NAME).unlink()
+            for folder in self._made:
+                folder.rmdir()
 
     def publish(self, manifest: Manifest) -> None:
         """Write the manifest as it is now; a failure is noted, not raised."""

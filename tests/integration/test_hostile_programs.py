@@ -174,7 +174,7 @@ def test_odd_names_and_arguments(tmp_path: Path, syncscope_command: Run) -> None
             file.write(program)
         result = syncscope_command("run", os.fsdecode(name), os.fsdecode(b"\xfe"))
         assert (result.returncode, result.stdout) == (0, "2\n"), result.stderr
-    assert len(list((tmp_path / "syncscope-runs").iterdir())) == 3
+    assert not (tmp_path / "syncscope-runs").exists()
 
 
 def test_a_script_from_a_pipe_a_zip_and_compiled(tmp_path: Path, command_of: CommandOf) -> None:
@@ -315,7 +315,7 @@ def test_a_decorator_with_a_folder_can_be_called_again(tmp_path: Path) -> None:
 
     work()
     work()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["rec", "rec-1"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["rec", "rec-2"]
 
 
 def test_a_decorator_refuses_what_only_makes_an_object(tmp_path: Path) -> None:

@@ -61,6 +61,32 @@ def test_an_exception_passes_through_and_the_recording_is_whole(tmp_path: Path) 
     assert len(recording.table("steps")) == 1
 
 
+def test_a_folder_that_holds_a_recording_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "a-2", "a-3"):
+        with syncscope.record("runs/a", device="shadow") as run:
+            train(1)
+        assert run.folder == tmp_path / "runs" / name
+        assert len(Recording(run.folder).table("steps")) == 1
+        elsewhere = f"syncscope: runs/a holds a recording: this one goes to {run.folder}\n"
+        assert capsys.readouterr().err == ("" if name == "a" else elsewhere)
+    syncscope.record("runs/a", device="shadow")(train)(1)
+    assert capsys.readouterr().err == ""
+    assert len(Recording("runs/a-4").table("steps")) == 1
+
+
+def test_a_folder_of_other_things_is_not_recorded_into(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with (
+        pytest.raises(syncscope.UsageError, match=r"not empty; name another folder$"),
+        syncscope.record(tmp_path, device="shadow"),
+    ):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
 def test_step_marks_steps_and_does_nothing_outside(tmp_path: Path) -> None:
     syncscope.step()
     with syncscope.record(tmp_path / "run", device="shadow") as run:

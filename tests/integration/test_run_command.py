@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from syncscope.recording.manifest import Exit
 from syncscope.recording.reader import Recording
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -95,9 +96,7 @@ def test_exit_code_and_traceback_are_the_programs_own(
     assert bare.returncode == code
     assert (ours.returncode, ours.stdout) == (bare.returncode, bare.stdout)
     assert ours.stderr.startswith(bare.stderr)
-    manifest = Recording(tmp_path / "rec").manifest
-    assert manifest.exit is not None
-    assert manifest.exit.code == code
+    assert not (tmp_path / "rec").exists(), "nothing was recorded"
 
 
 def test_a_recording_names_the_line_and_the_report_is_written(
@@ -126,8 +125,11 @@ def test_an_exception_half_way_leaves_a_whole_recording(
     assert "AssertionError: half-way" in result.stderr
     assert "syncscope/" not in result.stderr.partition("AssertionError")[0]
     recording = Recording(tmp_path / "rec")
-    assert not recording.truncated
+    assert recording.manifest.exit == Exit(1)
     assert len(recording.table("steps")) == 3
+    again = syncscope_command("run", "-o", "rec", path)
+    assert again.stderr.endswith("rec exists and is not empty; name another folder\n")
+    assert again.stdout == ""
 
 
 def wait_for_line(process: subprocess.Popen[str], count: int) -> None:
@@ -150,6 +152,10 @@ def test_a_run_that_is_interrupted_or_killed_leaves_a_readable_recording(
     )
     wait_for_line(process, 1)
     time.sleep(2.5)
+    shown = syncscope_command("show", ".")
+    assert "it is still being recorded" in shown.stderr
+    assert "Still being recorded: these are the figures so far." in shown.stdout
+    assert "cut short" not in shown.stdout
     os.kill(process.pid, kind)
     _, error = process.communicate(timeout=120)
     assert process.returncode == -kind
@@ -166,9 +172,10 @@ def test_a_run_that_is_interrupted_or_killed_leaves_a_readable_recording(
 def test_a_program_without_torch_runs_and_says_why_nothing_was_recorded(
     tmp_path: Path, syncscope_command: Run
 ) -> None:
-    result = syncscope_command("run", "-o", "rec", script(tmp_path, "print('hi')\n"))
+    result = syncscope_command("run", script(tmp_path, "print('hi')\n"))
     assert (result.returncode, result.stdout) == (0, "hi\n")
     assert "never imported torch" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["prog.py"]
 
 
 def test_threads_of_the_program_are_waited_for(tmp_path: Path, syncscope_command: Run) -> None:

@@ -146,6 +146,33 @@ def test_what_torch_profiler_could_not_write_has_a_reason(context: CaptureContex
         collector.end(exiting=True)
 
 
+def test_a_kill_while_a_window_is_read_leaves_nothing_large(
+    context: CaptureContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Writer(Rows):
+        folder = tmp_path
+
+    def killed(self: GpuActivity, path: Path) -> object:
+        files = [entry for entry in tmp_path.rglob("*") if not entry.is_dir()]
+        seen.append((path.stat().st_size, [entry.lstat().st_size for entry in files]))
+        raise KeyboardInterrupt
+
+    seen: list[tuple[int, list[int]]] = []
+    context.writer = Writer()  # type: ignore[assignment]
+    collector = GpuActivity(context, lambda: None)
+    profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    profiler.start()
+    torch.ones(2).sum()
+    collector._profiler = profiler
+    monkeypatch.setattr(GpuActivity, "_keep", killed)
+    with pytest.raises(KeyboardInterrupt):
+        collector.end(exiting=True)
+    ((written, left),) = seen
+    assert written > 500
+    assert sum(left) < 50
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_events_of_a_window_are_let_go(context: CaptureContext) -> None:
     collector = GpuActivity(context, lambda: None)
     profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])

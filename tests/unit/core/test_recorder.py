@@ -10,15 +10,18 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from syncscope.capture import gpu_activity, nvml
 from syncscope.context import CaptureContext
+from syncscope.errors import UsageError
 from syncscope.options import RecordOptions
 from syncscope.recorder import Recorder
 from syncscope.recording.manifest import Manifest
+from syncscope.recording.processes import this_process
 from syncscope.recording.reader import Recording
 from syncscope.recording.tables import RuntimeRow
 from syncscope.schedule import CALIBRATION_STEPS
@@ -209,7 +212,9 @@ def test_activity_that_fails_is_noted_and_the_run_goes_on(
 def test_what_was_asked_for_and_did_not_happen_is_noted(log: list[str], tmp_path: Path) -> None:
     for name, options, words in (
         ("a", {"steps": 9}, "9 steps were asked for; the program made 3"),
-        ("b", {"warmup": 9}, "after 9: the figures are those of the whole run"),
+        ("b", {"warmup": 9}, "made only 3 of the 9 warm-up steps; the figures are those of the "),
+        ("e", {"warmup": 9}, "the whole run, without GPU activity"),
+        ("f", {"calibrate": True}, "made only 3 of the 52 steps of warm-up and calibration"),
         ("c", {"start_after_s": 1e6}, "no step ended after"),
         ("d", {"seconds": 60.0}, "60 s were asked for; 0"),
     ):
@@ -217,6 +222,49 @@ def test_what_was_asked_for_and_did_not_happen_is_noted(log: list[str], tmp_path
             steps(recorder, 3)
         (note,) = manifest_of(tmp_path / name).notes
         assert words in note
+
+
+def test_a_warm_up_that_no_step_ended_is_told_from_one_that_was_too_long(
+    log: list[str], tmp_path: Path
+) -> None:
+    with recorded(tmp_path / "r", warmup=9, gpu_activity=False):
+        pass
+    assert manifest_of(tmp_path / "r").notes == (
+        "no window was opened: 9 warm-up steps come first, and no step ended (syncscope.step() "
+        "marks where one does); the figures are those of the whole run",
+    )
+
+
+@pytest.mark.parametrize("options", [{"device": "cuda"}, {"calibrate": True}])
+def test_a_recorder_that_could_not_start_leaves_no_folder(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    (tmp_path / "kept").mkdir()
+    for folder in ("runs/deep/a", "kept"):
+        recorder = Recorder(tmp_path / folder, RecordOptions(**options))
+        with pytest.raises(UsageError, match="no CUDA device here"):
+            recorder.start()
+        recorder.stop(1)
+    assert list(tmp_path.rglob("*")) == [tmp_path / "kept"]
+
+
+def test_what_others_put_into_a_folder_of_nothing_stays(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "runs" / "a", RecordOptions())
+    (tmp_path / "runs" / "a" / "log.txt").write_text("mine")
+    recorder.stop()
+    assert [path.name for path in (tmp_path / "runs" / "a").iterdir()] == ["log.txt"]
+
+
+def test_a_shadow_gpu_is_not_calibrated() -> None:
+    with pytest.raises(UsageError, match="needs a real GPU"):
+        RecordOptions(device="shadow", calibrate=True)
+
+
+def test_the_manifest_says_which_process_records(log: list[str], tmp_path: Path) -> None:
+    with recorded(tmp_path / "r"):
+        assert Recording(tmp_path / "r").live is True
+        assert manifest_of(tmp_path / "r").process == this_process()
+    assert Recording(tmp_path / "r").live is False
 
 
 def test_start_after_counts_from_the_first_step_that_ends_late_enough(

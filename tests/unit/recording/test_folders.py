@@ -9,12 +9,13 @@ import pytest
 
 from syncscope.errors import UsageError
 from syncscope.recording.folders import (
-    latest_recording,
+    holds_events,
     rank_and_size,
     rank_folders,
     recording_folder,
+    recordings_in,
 )
-from syncscope.recording.manifest import MANIFEST_NAME
+from syncscope.recording.manifest import MANIFEST_NAME, Manifest, write_manifest
 
 
 def ranks(size: int, **environ: str) -> list[dict[str, str]]:
@@ -132,12 +133,57 @@ def test_the_latest_recording_of_a_folder_may_be_a_job() -> None:
     begun("runs/job/rank-0", 20)
     begun("runs/job/rank-1", 40)
     Path("runs/notes.txt").write_text("no recording")
-    assert latest_recording(Path("runs")) == Path("runs/job")
-    assert latest_recording(Path("runs/a-1")) == Path("runs/a-1")
-    assert latest_recording(Path("runs/job")) == Path("runs/job")
+    assert recordings_in(Path("runs")) == [Path("runs/job"), Path("runs/a-1")]
+    assert recordings_in(Path("runs/a-1")) == [Path("runs/a-1")]
+    assert recordings_in(Path("runs/job")) == [Path("runs/job")]
 
 
-def test_a_folder_without_recordings_has_no_latest() -> None:
+def test_a_folder_without_recordings_has_none() -> None:
     Path("empty").mkdir()
-    assert latest_recording(Path("empty")) is None
-    assert latest_recording(Path("missing")) is None
+    assert recordings_in(Path("empty")) == []
+    assert recordings_in(Path("missing")) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [("steps.parquet", True), ("blocking.arrows", True), ("host.parquet", False), ("", False)],
+)
+def test_a_recording_holds_something_once_a_step_or_a_call_has_a_file(
+    table: str, expected: bool
+) -> None:
+    begun("runs/a", 1)
+    begun("runs/job/rank-0", 1)
+    begun("runs/job/rank-1", 1)
+    for folder in ("runs/a/rank-0", "runs/job/rank-1/rank-0"):
+        Path(folder).mkdir()
+        if table:
+            Path(folder, table).write_bytes(b"")
+    assert holds_events(Path("runs/a")) == expected
+    assert holds_events(Path("runs/job")) == expected
+
+
+def test_a_numbered_folder_is_the_first_without_a_recording() -> None:
+    def chosen(name: str = "runs/a") -> Path:
+        return recording_folder("train", Path(name), {}, numbered=True)
+
+    Path("runs/a").mkdir(parents=True)
+    assert chosen() == Path("runs/a")
+    begun("runs/a/rank-0", 1)  # a job
+    assert chosen() == Path("runs/a-2")
+    begun("runs/a-2", 1)
+    assert chosen() == Path("runs/a-3")
+    begun("here", 1)
+    os.chdir("here")
+    assert chosen(".").name == "here-2"
+
+
+def test_ranks_agree_on_a_numbered_folder_whatever_ran_before() -> None:
+    for number, size in enumerate((2, 2, 4, 3, 4), 1):
+        expected = Path("runs/a" if number == 1 else f"runs/a-{number}")
+        for rank, environ in enumerate(ranks(size)):
+            folder = recording_folder("train", Path("runs/a"), environ, numbered=True)
+            assert folder == expected / f"rank-{rank}"
+            folder.mkdir(parents=True)
+            write_manifest(
+                folder, Manifest("r", (), True, False, 0, {}, rank=rank, world_size=size)
+            )

@@ -82,7 +82,7 @@ def make_summary(*sites: Site, **changes: Any) -> Summary:
     run: dict[str, Any] = {
         "argv": ("train.py", "--epochs", "1"), "device": "NVIDIA H200", "simulated": False,
         "torch": "2.11.0+cu130", "ranks": 1, "steps": 40, "step_ns": 24_100_000,
-        "window_ns": window_ns, "truncated": False, "imported": False,
+        "window_ns": window_ns, "truncated": False, "imported": False, "live": False,
     }  # fmt: skip
     run |= {name: changes.pop(name) for name in list(changes) if name in run}
     by_cause = {

@@ -39,13 +39,21 @@ def tiles(analyses, summary):
 def test_many_small_kernels_are_named_as_the_reason(analyses):
     summary = bound_by_launching(analyses)
     text = explanation(summary)
-    assert text.startswith("Their waits are not the reason. For 100 % of the idle time the host")
+    assert text.startswith("For 100 % of the idle time the host launches kernels too slowly")
     assert "840 a step, 2.4 µs each, one every 23 µs" in text
-    assert "a rewrite that also launches less can gain more" in text
+    assert "A rewrite that also launches less can gain more" in text
     assert "other work" not in text
     shown = tiles(analyses, summary)
     assert shown["Kernels a step"].value == "840"
     assert shown["Bound by"].note == "it launches too slowly"
+
+
+def test_lines_that_wait_many_times_a_step_are_told_to_do_it_at_once(analyses):
+    summary = bound_by_launching(analyses)
+    often = replace(summary, sites=tuple(replace(s, per_step=24.7) for s in summary.sites))
+    text = explanation(often)
+    assert "The flagged lines wait or copy 25 times a step: a rewrite" in text
+    assert "than is said here" not in text
 
 
 def test_what_is_not_launching_is_not_told_to_launch_less(analyses):

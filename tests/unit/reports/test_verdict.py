@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from syncscope.recording.manifest import CollectorStatus, Exit
+from syncscope.recording.manifest import CollectorStatus, Exit, Process
 from syncscope.records import Replay
 from syncscope.reports.caveats import caveats_of
 from syncscope.reports.figures import figures_of
@@ -115,12 +115,21 @@ def test_idle_time_that_no_line_causes_names_its_cause(analyses):
     site = analyses.make_site(verdict="harmless", savings_ns_per_step=0)
     summary = analyses.with_idle(analyses.make_summary(site, site), 0.83, "launch")
     assert sentence(summary) == (
-        "GPU idle 83 % of a 24.1 ms step, but not because of a line that is worth fixing; "
-        "the 2 syncs are harmless."
+        "GPU idle 83 % of a 24.1 ms step, mostly because the host launches kernels too slowly; "
+        "taking away the waits of the 2 flagged lines alone gains nothing measurable."
     )
     explanation = verdict_of(summary, figures_of(summary)).explanation
     assert "launches kernels too slowly" in explanation
     assert "CUDA graphs" in explanation
+
+
+def test_idle_time_of_another_cause_is_charged_to_no_line(analyses):
+    site = analyses.make_site(verdict="harmless", savings_ns_per_step=0)
+    summary = analyses.with_idle(analyses.make_summary(site), 0.83, "dataloader")
+    assert sentence(summary) == (
+        "GPU idle 83 % of a 24.1 ms step, but not because of a line that is worth fixing; "
+        "taking away the wait of the flagged line alone gains nothing measurable."
+    )
 
 
 def test_a_missing_wait_leads_whatever_else_there_is(analyses):
@@ -168,6 +177,50 @@ def test_a_shadow_gpu_is_named_wherever_a_time_is(analyses):
 def test_kinds_of_recordings_have_their_own_words(analyses, change, expected):
     analysis = analyses.make_analysis(analyses.make_summary(analyses.make_site(), **change))
     assert any(text.startswith(expected) for text in texts(analysis))
+
+
+@pytest.mark.parametrize(
+    ("live", "simulated", "warning", "ended"),
+    [
+        (
+            True,
+            False,
+            "Still being recorded: these are the figures so far. GPU activity of a window is "
+            "added when it ends.",
+            "not yet: still being recorded",
+        ),
+        (
+            True,
+            True,
+            "Still being recorded: these are the figures so far.",
+            "not yet: still being recorded",
+        ),
+        (
+            None,
+            False,
+            "The recording has no end: the run was cut short, or still goes on at node7. What was "
+            "written so far is in this report.",
+            "not seen",
+        ),
+        (
+            False,
+            False,
+            "The run was cut short: all that was written before is in this report, what came "
+            "after is missing.",
+            "not seen: the run was cut short",
+        ),
+    ],
+)
+def test_a_recording_without_an_end_is_cut_short_only_if_its_process_is_gone(
+    analyses, live, simulated, warning, ended
+):
+    summary = analyses.make_summary(
+        analyses.make_site(), truncated=True, live=live, simulated=simulated
+    )
+    manifest = analyses.make_manifest(state="recording", exit=None, process=Process(7, "node7", 1))
+    analysis = analyses.make_analysis(summary, manifest)
+    assert texts(analysis, "warning") == [warning]
+    assert dict(report_view(analysis).recorded.facts)["Program ended"] == ended
 
 
 def test_failures_and_losses_are_warnings(analyses):
