@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from syncscope.cli.choices import one_of
+from syncscope.cli.choices import existing, one_of
 
 FORMATS = ("text", "json")
 
@@ -23,8 +23,8 @@ def diff(
         bool,
         typer.Option(
             "--fail",
-            help="Exit with 1 if steps got longer by more than noise, or a line worth fixing is "
-            "new or has grown.",
+            help="Exit with 1 if steps got longer by more than noise (estimated ones by 25 %), or "
+            "a line worth fixing is new or has grown.",
         ),
     ] = False,
 ) -> None:
@@ -40,7 +40,8 @@ def diff(
     from syncscope.reports.json_report import record_json
 
     one_of("--format", format, FORMATS)
-    before, after = ([analysis for _, analysis in analyses_of(side)] for side in (old, new))
+    sides = [existing(side) for side in (old, new)]
+    before, after = ([analysis for _, analysis in analyses_of(side)] for side in sides)
     found = diff_of(before, after, (str(old), str(new)))
     if output is not None:
         from syncscope.reports.diff_html import write_diff_html

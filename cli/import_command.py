@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from syncscope.reports.units import quantity
+
+if TYPE_CHECKING:
+    from syncscope.analysis.result import Analysis
 
 
 def import_trace(
@@ -19,7 +24,7 @@ def import_trace(
     import pyarrow as pa
 
     from syncscope.api import load
-    from syncscope.cli.output import print_summary
+    from syncscope.cli.output import print_summary, say
     from syncscope.cli.progress import progress
     from syncscope.recording.folders import next_folder
     from syncscope.recording.trace_import import import_trace as import_into
@@ -33,7 +38,25 @@ def import_trace(
         run = load(folder, done)
         analysis = run.analysis
     print_summary(analysis)
+    if missing := _missing_lines(analysis):
+        say(missing)
     run.save_summary()
     with progress("writing the report"):
         path = run.report()
     typer.echo(path)
+
+
+def _missing_lines(analysis: Analysis) -> str:
+    """What to record so that waits have lines; "" where they have them, or stacks did not help."""
+    coverage = analysis.summary.coverage
+    without_stacks = any(
+        collector.name == "stacks" and collector.state == "off"
+        for collector in analysis.manifest.collectors
+    )
+    if not coverage.unattributed or not without_stacks:
+        return ""
+    return (
+        f"the trace holds no Python stacks, so {coverage.unattributed:,} of "
+        f"{quantity(coverage.blocking_calls, 'blocking call')} have no line: record it with "
+        "ProfilerActivity.CPU and with_stack=True"
+    )

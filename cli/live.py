@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from syncscope.recording.tables import BlockingRow, FrameRow, Row, StackRow, StepMark, TransferRow
+from syncscope.reports.units import quantity, rate
 from syncscope.reports.visible_text import one_line, visible_path
 
 WORST = 3
@@ -41,12 +42,13 @@ class Live:
             return
         unit, per = ("a step", steps) if steps else ("a second", seconds)
         worst = ", ".join(
-            f"{visible_path(file, 40)}:{line} {one_line(text, 40)} {count / per:.3g}"
+            f"{visible_path(file, 40)}:{line} {one_line(text, 40)} {rate(count / per)}"
             for (file, line, text), count in waits.most_common(WORST)
         )
-        rate = f"{self._steps} steps, {steps / seconds:.3g} a second; " if steps else ""
-        found = f"{waits.total() / per:.3g} waits {unit}" + (f": {worst}" if worst else "")
-        self._say(rate + found)
+        many = rate(waits.total() / per)
+        pace = f"{quantity(self._steps, 'step')}, {rate(steps / seconds)} a second; "
+        found = f"{many} wait{'' if many == '1' else 's'} {unit}" + (f": {worst}" if worst else "")
+        self._say((pace if steps else "") + found)
 
     def _count(self, row: Row) -> None:
         if isinstance(row, FrameRow):

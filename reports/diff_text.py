@@ -24,7 +24,7 @@ def _lines(view: DiffView, width: int) -> Iterator[str]:
         yield from paragraph(note, width, mark="· ")
     if view.figures:
         yield ""
-        head = ("per step", "old", "new", "change")
+        head = (view.span, "old", "new", "change")
         rows = [head, *((row.label, row.old, row.new, row.change) for row in view.figures)]
         yield from columns(rows)
     for group in view.groups:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from syncscope.analysis.diff import HOST_DRIFT, CodeChange, CodeCost, Diff, DiffSide
+from syncscope.analysis.diff import HOST_DRIFT, MODEL_ERROR, CodeChange, CodeCost, Diff, DiffSide
 from syncscope.analysis.spread import Change, Spread
 from syncscope.analysis.steps import MIN_STEPS
 from syncscope.reports.recorded import device_model
@@ -21,6 +21,10 @@ _NOTES = {
         "and counts can be compared, times cannot."
     ),
     "devices": "The GPUs differ: times compare the machines as well as the programs.",
+    "estimates": (
+        "Times are estimates: lines and counts can be trusted more. Steps that are estimated to be "
+        f"longer count as worse from {percent(MODEL_ERROR)} on."
+    ),
     "two_runs": (
         "Two runs of the same program differ by more than their steps do, because host time "
         f"drifts: {percent(HOST_DRIFT)} of the time in which the GPU is idle counts as noise. "
@@ -29,7 +33,10 @@ _NOTES = {
     "torch": "The versions of torch differ.",
     "ranks": "The number of ranks differs; figures are per step of a rank.",
     "steps": "The number of steps differs; figures are per step.",
-    "truncated": "A recording was cut short.",
+    "one_without_steps": (
+        "One side has fewer than two steps: its figures are those of the whole recording."
+    ),
+    "truncated": "A recording was cut short, or is still being made.",
     "no_activity": "On a side no activity of the GPU was recorded: idle time is unknown.",
 }
 _OUTCOMES = {"better": "less", "worse": "more", "noise": "within noise", "unknown": "unknown"}
@@ -82,6 +89,8 @@ class DiffView:
     tone: str
     """gain, unsafe or neutral, as in `Verdict`."""
     notes: tuple[str, ...]
+    span: str
+    """What the figures are of: "per step", "in all", or both."""
     figures: tuple[FigureRow, ...]
     groups: tuple[CodeGroup, ...]
     rest: str
@@ -98,7 +107,8 @@ def diff_view(diff: Diff) -> DiffView:
         new_facts=_facts(diff.new),
         sentence=_sentence(diff),
         tone=_TONES.get(diff.step.outcome, "neutral") if compared else "neutral",
-        notes=tuple(_NOTES[note] for note in diff.notes) if compared else (),
+        notes=tuple(_notes(diff)) if compared else (),
+        span=_span(diff),
         figures=tuple(_figures(diff)) if compared else (),
         groups=tuple(_groups(diff)) if compared else (),
         rest=_rest(diff) if compared else "",
@@ -116,14 +126,33 @@ def _without_gpu(diff: Diff) -> list[str]:
     ]
 
 
+def _has_steps(diff: Diff) -> tuple[bool, bool]:
+    """Of either side, whether its figures are per step."""
+    return diff.old.steps > 1, diff.new.steps > 1
+
+
+def _span(diff: Diff) -> str:
+    old, new = _has_steps(diff)
+    if old == new:
+        return "per step" if old else "in all"
+    return "in all, and per step" if new else "per step, and in all"
+
+
+def _notes(diff: Diff) -> Iterator[str]:
+    old, new = _has_steps(diff)
+    for note in diff.notes:
+        yield _NOTES["one_without_steps" if note == "steps" and old != new else note]
+
+
 def _facts(side: DiffSide) -> str:
+    steps = f"{quantity(side.steady, 'steady step')} ({side.steps * side.ranks:,} recorded)"
     device = device_model(side.device) or "no GPU"
     facts = [
         visible_path(" ".join(side.argv), 60),
         f"shadow GPU, modelled on {device}" if side.simulated else device,
         f"torch {visible(side.torch, 40)}" if side.torch else "",
         quantity(side.ranks, "rank") if side.ranks > 1 else "",
-        f"{quantity(side.steady, 'steady step')} ({side.steps * side.ranks:,} recorded)",
+        steps if side.steps > 1 else "no steps",
     ]
     return " · ".join(fact for fact in facts if fact)
 
@@ -143,6 +172,8 @@ def _step_clause(diff: Diff) -> str:
     step = diff.step
     old, new = duration(step.old.median), duration(step.new.median)
     estimated = "Estimated steps" if diff.old.simulated and diff.new.simulated else "Steps"
+    if not any(_has_steps(diff)):
+        return "Times cannot be compared (no steps were recorded)"
     if step.outcome == "unknown":
         few = min(step.old.count, step.new.count) < MIN_STEPS
         reason = f"fewer than {MIN_STEPS} steady steps on a side" if few else "only one is real"
@@ -160,7 +191,7 @@ def _share(change: Change) -> str:
 
 
 def _figures(diff: Diff) -> Iterator[FigureRow]:
-    yield _figure("Step time", diff.step)
+    yield _figure("Step time" if any(_has_steps(diff)) else "Time recorded", diff.step)
     if diff.idle:
         yield _figure("GPU idle", diff.idle)
     yield _figure("Host blocked", diff.blocked)

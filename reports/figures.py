@@ -82,6 +82,17 @@ class Figures:
         """A total over the windows as a mean per step; itself where there are no steps."""
         return total / self.steps if self.has_steps else total
 
+    def repeats(self, site: Site) -> bool:
+        """Whether a site has figures per step: steady steps have it."""
+        return self.has_steps and site.per_step > 0
+
+    def in_span(self, site: Site, total: float) -> float:
+        """A site's total as what a steady step has of it; itself where the site does not repeat.
+
+        That is the mean of a call, times the calls in a steady step.
+        """
+        return total * site.per_step / max(site.count, 1) if self.repeats(site) else total
+
 
 def figures_of(summary: Summary) -> Figures:
     """Derive the figures from a summary. Pure; costs a pass over the sites."""

@@ -58,4 +58,4 @@ def moved_most(
 def _amount(site: Site, figures: Figures) -> str:
     if figures.has_steps and site.per_step < 0.5:
         return "once" if site.count == 1 else f"{site.count:,} times in all"
-    return byte_size(figures.per_span(site.size_bytes))
+    return byte_size(figures.in_span(site, site.size_bytes))

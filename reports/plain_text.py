@@ -10,12 +10,11 @@ from rich.cells import cell_len
 DEFAULT_WIDTH = 100
 MIN_WIDTH = 40
 
-_ASCII = str.maketrans(
-    {
-        "→": "->", "·": "-", "–": "-", "…": "...", "µ": "u", "−": "-", "×": "x", "±": "+-",
-        "│": "|", "█": "#",
-    }
-)  # fmt: skip
+_PLAIN = {
+    "→": "->", "·": "-", "–": "-", "…": "...", "µ": "u", "−": "-", "×": "x", "±": "+-",
+    "│": "|", "█": "#",
+}  # fmt: skip
+"""What stands for a character that an encoding lacks."""
 
 
 def paragraph(text: str, width: int, *, indent: int = 0, mark: str = "") -> list[str]:
@@ -51,4 +50,5 @@ def printable(text: str, encoding: str | None) -> str:
     encoding = encoding or "utf-8"
     if encoding.lower().replace("-", "").startswith("utf"):
         return text
-    return text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
+    lacking = {ord(c): plain for c, plain in _PLAIN.items() if not c.encode(encoding, "ignore")}
+    return text.translate(lacking).encode(encoding, "backslashreplace").decode(encoding)

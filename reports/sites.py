@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from syncscope.analysis.result import Analysis
 from syncscope.records import Advice, Site
 from syncscope.reports.figures import Figures
+from syncscope.reports.launching import sets_the_pace
+from syncscope.reports.site_costs import SiteCosts, costs_in_words, count_in_table, site_costs
 from syncscope.reports.source_excerpt import SourceLine, excerpt
-from syncscope.reports.units import byte_size, duration, milliseconds, percent, rate
+from syncscope.reports.units import byte_size, duration, percent
 from syncscope.reports.visible_text import one_line, visible, visible_block, visible_path
 
 DIRECTIONS = {"h2d": "host → GPU", "d2h": "GPU → host"}
@@ -46,10 +49,14 @@ class SiteRow:
     tags: tuple[str, ...]
     op: str
     per_step: str
-    blocked_ms: str
-    idle_ms: str
+    blocked: str
+    idle: str
+    in_all: bool
+    """Whether these are totals although the recording has steps: no steady step has the site."""
     idle_share: float
     """Of all idle time, between 0 and 1."""
+    costs: str
+    """How often it happens and what that costs, in words."""
     verdict: str
     gain: str
     advice_title: str
@@ -65,7 +72,7 @@ class SiteRow:
     stack: tuple[StackLine, ...]
     frames_left_out: int
     details: tuple[tuple[str, str], ...]
-    gain_ms: str
+    gain_time: str
     gain_share: str
     """Of a step; "" where there are no steps or nothing to gain."""
     origin: str
@@ -78,6 +85,8 @@ class SiteRow:
     moves_to: SiteLink | None = None
     same_call: tuple[SiteLink, ...] = ()
     """The other sites of the same expression: a library may wait at several of its lines."""
+    same_cure: SiteLink | None = None
+    """The first site with the same advice; None for that itself, and where there is none."""
 
 
 _SEVERITY = {"unsafe": 4, "fix": 3, "harmless": 2, "allowed": 1}
@@ -105,23 +114,29 @@ def sorted_sites(sites: Iterable[Site]) -> list[Site]:
     )
 
 
-def site_rows(
-    sites: Iterable[Site], figures: Figures, sources: Mapping[str, str]
-) -> tuple[SiteRow, ...]:
-    """Shape sites in the given order; anchors count from 1 in that order."""
+def site_rows(sites: Iterable[Site], figures: Figures, analysis: Analysis) -> tuple[SiteRow, ...]:
+    """Shape sites of an analysis in the given order; anchors count from 1 in that order."""
     sites = tuple(sites)
     anchors = {site.id: f"site-{number}" for number, site in enumerate(sites, start=1)}
     calls: dict[tuple[object, ...], list[Site]] = {}
+    cures: dict[tuple[object, ...], Site] = {}
     for site in sites:
         calls.setdefault(_place(site), []).append(site)
+        cures.setdefault(_cure(site), site)
     return tuple(
         replace(
-            _row(anchors[site.id], site, figures, sources),
+            _row(anchors[site.id], site, costs, figures, analysis.sources),
             moves_to=_moves_to(site, sites, anchors),
             same_call=_same_call(site, calls[_place(site)], anchors),
+            same_cure=_same_cure(site, cures[_cure(site)], anchors),
         )
-        for site in sites
+        for site, costs in zip(sites, site_costs(sites, figures, analysis), strict=True)
     )
+
+
+def number_of(anchor: str) -> int:
+    """The place of a row among those that were shaped together, from 1."""
+    return int(anchor.removeprefix("site-"))
 
 
 def _same_call(
@@ -134,20 +149,6 @@ def _same_call(
     return tuple(
         SiteLink(anchors[other.id], _in_library(other)) for other in others[:MAX_SAME_CALL]
     )
-
-
-def occurrences(site: Site, figures: Figures) -> str:
-    """How often: per step as a whole number where only the edges of the recording blur it.
-
-    A recording begins and ends within a step, so that 38 calls in 40 steps are one a step.
-    What most steps do not have is counted in all.
-    """
-    if not figures.has_steps:
-        return f"{site.count:,}"
-    whole = round(site.per_step)
-    if whole and abs(site.count - whole * figures.steps) <= 2 * whole:
-        return f"{whole:,}"
-    return rate(site.per_step) if site.per_step >= 0.5 else f"{site.count:,} in all"
 
 
 def location_of(site: Site) -> str:
@@ -183,6 +184,11 @@ def advice_for(site: Site) -> Advice:
 def _rewrite_note(site: Site, figures: Figures) -> str:
     if site.verdict != "harmless" or not site.flagged or not figures.has_activity:
         return ""
+    if sets_the_pace(figures):
+        return (
+            "Taking the wait away alone gains nothing measurable: launching sets the pace. A "
+            "rewrite that also launches less can gain."
+        )
     return "Gains nothing measurable; leave it unless you rewrite the line anyway."
 
 
@@ -193,8 +199,9 @@ def _cause(site: Site) -> str:
     return visible(site.cause.replace("_", " "), 80)
 
 
-def _row(anchor: str, site: Site, figures: Figures, sources: Mapping[str, str]) -> SiteRow:
-    idle_ns = figures.per_span(site.exposed_idle_ns)
+def _row(
+    anchor: str, site: Site, costs: SiteCosts, figures: Figures, sources: Mapping[str, str]
+) -> SiteRow:
     stack, advice = _stack(site, sources), advice_for(site)
     code = excerpt(sources.get(site.file, ""), site)
     return SiteRow(
@@ -205,10 +212,12 @@ def _row(anchor: str, site: Site, figures: Figures, sources: Mapping[str, str]) 
         cause=_cause(site),
         tags=_tags(site),
         op=visible(site.op, 120),
-        per_step=occurrences(site, figures),
-        blocked_ms=milliseconds(figures.per_span(site.blocked_ns)),
-        idle_ms=milliseconds(idle_ns),
-        idle_share=min(idle_ns / figures.idle_ns, 1.0) if figures.idle_ns > 0 else 0.0,
+        per_step=count_in_table(site, figures),
+        blocked=_time(costs.blocked_ns),
+        idle=_time(costs.idle_ns),
+        in_all=bool(costs.when),
+        idle_share=_idle_share(costs, figures),
+        costs=costs_in_words(site, costs, figures),
         verdict=visible(site.verdict, 40),
         gain=gain_of(site, figures),
         advice_title=visible(advice.title, 300),
@@ -221,14 +230,25 @@ def _row(anchor: str, site: Site, figures: Figures, sources: Mapping[str, str]) 
         library_line=visible_path(site.library_line or "", 300),
         stack=stack,
         frames_left_out=len(site.stack) - len(stack),
-        details=tuple(_details(site, figures)),
-        gain_ms=milliseconds(_gain_ns(site)),
+        details=tuple(_details(site, costs, figures)),
+        gain_time=_time(_gain_ns(site)),
         gain_share=_gain_share(site, figures),
         origin=_origin(site),
         reason=visible(site.reason, 400),
-        sort_keys=_sort_keys(site, figures),
+        sort_keys=_sort_keys(site, costs, figures),
         filters=_filters(site),
     )
+
+
+def _time(time_ns: float) -> str:
+    """For a column of times that may be far apart: each in the unit that fits it."""
+    return duration(time_ns) if time_ns >= 0.5 else "0"
+
+
+def _idle_share(costs: SiteCosts, figures: Figures) -> float:
+    if costs.when or figures.idle_ns <= 0:
+        return 0.0
+    return min(costs.idle_ns / figures.idle_ns, 1.0)
 
 
 def _stack(site: Site, sources: Mapping[str, str]) -> tuple[StackLine, ...]:
@@ -242,11 +262,11 @@ def _stack(site: Site, sources: Mapping[str, str]) -> tuple[StackLine, ...]:
     )
 
 
-def _sort_keys(site: Site, figures: Figures) -> tuple[tuple[str, float], ...]:
+def _sort_keys(site: Site, costs: SiteCosts, figures: Figures) -> tuple[tuple[str, float], ...]:
     return (
         ("count", site.per_step if figures.has_steps else site.count),
-        ("blocked", site.blocked_ns),
-        ("idle", site.exposed_idle_ns),
+        ("blocked", costs.blocked_ns),
+        ("idle", costs.idle_ns),
         ("gain", _gain_ns(site)),
         ("verdict", _SEVERITY.get(site.verdict, 0)),
     )
@@ -273,6 +293,18 @@ def _gain_share(site: Site, figures: Figures) -> str:
     return percent(min(gain_ns / figures.span_ns, 1))
 
 
+def _cure(site: Site) -> tuple[object, ...]:
+    """What is equal where one change serves several sites: how it is shown may differ."""
+    advice = site.advice
+    return advice.title, advice.text, advice.edits or advice.rewrite
+
+
+def _same_cure(site: Site, first: Site, anchors: Mapping[str, str]) -> SiteLink | None:
+    if first is site or not (site.flagged and site.advice.text):
+        return None
+    return _link(first, anchors)
+
+
 def _place(site: Site) -> tuple[object, ...]:
     return site.file, site.line, site.end_line, site.column, site.end_column
 
@@ -282,8 +314,12 @@ def _moves_to(site: Site, sites: Sequence[Site], anchors: Mapping[str, str]) -> 
         return None
     for other in sites:
         if other.id == site.moves_to:
-            return SiteLink(anchors[other.id], f"{location_of(other)}: {_short(other.expression)}")
+            return _link(other, anchors)
     return SiteLink("", "a line that is not in this report")
+
+
+def _link(site: Site, anchors: Mapping[str, str]) -> SiteLink:
+    return SiteLink(anchors[site.id], f"{location_of(site)}: {_short(site.expression)}")
 
 
 def _in_library(site: Site) -> str:
@@ -320,11 +356,11 @@ def _tags(site: Site) -> tuple[str, ...]:
     return tuple(tags)
 
 
-def _details(site: Site, figures: Figures) -> Iterable[tuple[str, str]]:
+def _details(site: Site, costs: SiteCosts, figures: Figures) -> Iterable[tuple[str, str]]:
     if site.op:
         yield "Operator", visible(site.op, 120)
     counted = f" in {figures.steps:,} recorded steps" if figures.has_steps else ""
-    yield "Occurrences", f"{site.count:,}{counted}"
+    yield "Occurrences", f"{site.count:,}{f', {costs.when}' if costs.when else counted}"
     yield "Host blocked in all", duration(site.blocked_ns)
     yield "Exposed idle in all", duration(site.exposed_idle_ns)
     if site.savings_ns_per_step > 0:

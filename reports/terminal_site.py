@@ -8,10 +8,9 @@ from rich.cells import cell_len
 
 from syncscope.records import Site
 from syncscope.reports.figures import Figures
-from syncscope.reports.sites import SiteRow, location_of
+from syncscope.reports.sites import SiteRow, location_of, number_of
 from syncscope.reports.source_excerpt import SourceLine, cropped
 from syncscope.reports.terminal import Page
-from syncscope.reports.units import duration, quantity, rate
 from syncscope.reports.visible_text import one_line, visible, visible_path
 
 MAX_CODE_LINES = 3
@@ -19,28 +18,36 @@ _STYLES = {"fix": "bold yellow", "unsafe": "bold red"}
 
 
 def write_site(
-    page: Page, number: int, site: Site, row: SiteRow, figures: Figures, sites: Mapping[str, Site]
+    page: Page, site: Site, row: SiteRow, figures: Figures, sites: Mapping[str, Site]
 ) -> None:
-    """Write a site; `sites` holds all of them by id, for what it refers to."""
-    _write_head(page, number, row, figures)
+    """Write a site under the number of its row; `sites` holds all by id, for what it refers to."""
+    _write_head(page, row, figures)
     _write_code(page, row)
     facts = (row.cause or row.op, *row.tags)
     page.paragraph(" · ".join(fact for fact in facts if fact), indent=4, style="dim")
-    page.paragraph(_costs(site, figures), indent=4, style="dim")
+    page.paragraph(row.costs, indent=4, style="dim")
     for text in _surroundings(site, row, sites):
         page.paragraph(text, indent=4, style="dim")
+    _write_cure(page, row)
+
+
+def _write_cure(page: Page, row: SiteRow) -> None:
+    """What to do instead; of a cure that an earlier site has as well, only which."""
     if row.advice_title:
         page.paragraph(row.advice_title, indent=4, style="green", mark="→ ")
-    if row.advice_text:
+    if row.same_cure is not None:
+        page.paragraph(f"The same cure as {number_of(row.same_cure.anchor)}.", indent=6)
+    elif row.advice_text:
         page.paragraph(row.advice_text, indent=6)
     if row.rewrite_note and (row.advice_text or row.rewrite):
         page.paragraph(row.rewrite_note, indent=6, style="dim")
-    if row.rewrite:
+    if row.rewrite and row.same_cure is None:
         page.code(row.rewrite, indent=8, style="green")
 
 
-def _write_head(page: Page, number: int, row: SiteRow, figures: Figures) -> None:
-    head = page.text(f"{number:>2}. ", "dim").append_text(page.text(row.location, "bold cyan"))
+def _write_head(page: Page, row: SiteRow, figures: Figures) -> None:
+    number = page.text(f"{number_of(row.anchor):>2}. ", "dim")
+    head = number.append_text(page.text(row.location, "bold cyan"))
     function = page.text(f" in {row.function}" if row.function else "", "dim")
     span = " a step" if figures.has_steps else ""
     outcome = f"{row.verdict}, {row.gain}{span}" if row.gain else row.verdict
@@ -50,29 +57,6 @@ def _write_head(page: Page, number: int, row: SiteRow, figures: Figures) -> None
         return
     page.line(head)
     page.paragraph(outcome, indent=4, style=style)
-
-
-def _costs(site: Site, figures: Figures) -> str:
-    blocked, idle = (
-        duration(figures.per_span(total)) for total in (site.blocked_ns, site.exposed_idle_ns)
-    )
-    if not site.blocked_ns:
-        return _often(site, figures)
-    span = "per step " if figures.has_steps else ""
-    text = f"{_often(site, figures)}; {span}the host waits {blocked}"
-    if not figures.has_activity:
-        return text
-    return f"{text}, the GPU " + (
-        f"idles {idle} for it" if site.exposed_idle_ns else "does not idle"
-    )
-
-
-def _often(site: Site, figures: Figures) -> str:
-    """A number per step only where a step is what repeats it."""
-    if not figures.has_steps or site.per_step < 0.995:
-        return f"{quantity(site.count, 'time')} in all"
-    often = rate(site.per_step)
-    return "once a step" if often == "1" else f"{often} times a step"
 
 
 def _surroundings(site: Site, row: SiteRow, sites: Mapping[str, Site]) -> list[str]:

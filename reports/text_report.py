@@ -75,7 +75,7 @@ def print_short_summary(analysis: Analysis, console: Console) -> None:
     figures = figures_of(analysis.summary)
     verdict = verdict_of(analysis.summary, figures)
     page.paragraph(verdict.sentence, style="bold")
-    if verdict.tone == "empty":
+    if verdict.tone in ("empty", "neutral"):
         page.paragraph(verdict.explanation)
     for note in analysis.manifest.notes:
         page.paragraph(visible(note, 400), mark="· ", style="dim")
@@ -142,9 +142,8 @@ def _write_sites(page: Page, analysis: Analysis, figures: Figures, only: SiteFil
         page.paragraph(_why_none(every, only), style="bold")
         page.line()
     by_id = {site.id: site for site in every}
-    rows = site_rows(shown, figures, analysis.sources)
-    for number, (site, row) in enumerate(zip(shown, rows, strict=True), start=1):
-        write_site(page, number, site, row, figures, by_id)
+    for site, row in zip(shown, site_rows(shown, figures, analysis), strict=True):
+        write_site(page, site, row, figures, by_id)
         page.line()
     left_out = list(_left_out(only.matching(every), shown, only))
     for text in left_out:

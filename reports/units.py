@@ -17,16 +17,6 @@ def duration(time_ns: float) -> str:
     raise AssertionError("the last unit fits everything")
 
 
-def milliseconds(time_ns: float) -> str:
-    """Bare milliseconds for a table column whose head names the unit: 3.10, <0.01, 0."""
-    if time_ns < 0.5:
-        return "0"
-    value = time_ns / 1e6
-    if value < 0.01:
-        return "<0.01"
-    return f"{value:,.1f}" if value >= 100 else f"{value:.2f}"
-
-
 def percent(fraction: float) -> str:
     """A share of 1; what is neither nothing nor everything is never rounded to it."""
     if fraction <= 0:

@@ -77,14 +77,14 @@ class ReportView:
 
 
 def report_view(analysis: Analysis) -> ReportView:
-    """Shape an analysis. Pure; costs a pass over the sites, the event tables are not read."""
+    """Shape an analysis. Pure; costs a pass over the sites, and one over the calls at most."""
     summary = analysis.summary
     figures = figures_of(summary)
     ordered = sorted_sites(summary.sites)
     all_flagged = [site for site in ordered if site.flagged]
     all_unflagged = [site for site in ordered if not site.flagged]
     shown = [*all_flagged[:MAX_FLAGGED], *all_unflagged[:MAX_UNFLAGGED]]
-    rows = site_rows(shown, figures, analysis.sources)
+    rows = site_rows(shown, figures, analysis)
     flagged = min(len(all_flagged), MAX_FLAGGED)
     anchors = {site.id: row.anchor for site, row in zip(shown, rows, strict=True)}
     return ReportView(

@@ -40,6 +40,14 @@ def test_a_device_that_is_not_there(syncscope_command: Run, tmp_path: Path) -> N
     assert "tpu" in one_line(syncscope_command("run", "--device", "tpu", "p.py"), 2)
 
 
+def test_a_calibration_without_a_gpu(syncscope_command: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text("print('ran')\nimport torch\n")
+    result = syncscope_command("run", "--device", "shadow", "--calibrate", "p.py")
+    assert "calibration needs a real GPU" in one_line(result, 2)
+    assert result.stdout == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["p.py"]
+
+
 def test_an_unknown_gpu(syncscope_command: Run, tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text("import torch\n")
     result = syncscope_command("run", "--device", "shadow", "--shadow-gpu", "Z9", "p.py")
@@ -52,7 +60,19 @@ def test_a_folder_that_is_no_recording(
 ) -> None:
     (tmp_path / "folder").mkdir()
     assert "not a recording" in one_line(syncscope_command(command, "folder"), 3)
-    assert "not a recording" in one_line(syncscope_command(command, "nowhere"), 3)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("show", "gone"),
+        ("report", "gone"),
+        ("diff", ".", "gone"),
+        ("export", "gone", "--to", "csv"),
+    ],
+)
+def test_a_recording_that_is_not_there(syncscope_command: Run, command: tuple[str, ...]) -> None:
+    assert "gone does not exist. Name the folder" in one_line(syncscope_command(*command), 3)
 
 
 def test_a_recording_of_a_newer_format(syncscope_command: Run, tmp_path: Path) -> None:
@@ -91,6 +111,25 @@ def test_a_trace_that_is_none(syncscope_command: Run, tmp_path: Path, content: s
     assert "trace.json" in one_line(result, result.returncode)
     assert result.returncode in (2, 3)
     assert not (tmp_path / "rec").exists()
+
+
+TRACES = Path(__file__).resolve().parents[1] / "data" / "traces"
+
+
+def test_a_trace_without_stacks_says_what_to_record(syncscope_command: Run) -> None:
+    result = syncscope_command("import", TRACES / "cuda_event_sync.json.gz", "-o", "rec")
+    assert result.returncode == 0
+    (told,) = [line for line in result.stderr.splitlines() if line.startswith("syncscope: ")]
+    assert told == (
+        "syncscope: the trace holds no Python stacks, so 3 of 3 blocking calls have no line: "
+        "record it with ProfilerActivity.CPU and with_stack=True"
+    )
+
+
+def test_a_trace_without_waits_is_not_asked_for_stacks(syncscope_command: Run) -> None:
+    result = syncscope_command("import", TRACES / "ns_resolution_rank0.json.gz", "-o", "rec")
+    assert result.returncode == 0
+    assert "stacks" not in result.stderr
 
 
 def test_a_report_that_cannot_be_written(syncscope_command: Run, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_page_is_written_where_it_is_asked_for(tmp_path: Path, syncscope_comma
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        ((OLD, "missing"), 3, "missing is not a recording"),
+        ((OLD, "missing"), 3, "missing does not exist"),
         ((OLD, H200), 3, "is not a recording"),
         ((OLD, NEW, "--format", "xml"), 2, "xml"),
         ((OLD,), 2, "NEW"),

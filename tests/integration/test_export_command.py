@@ -107,7 +107,7 @@ def test_mistakes_get_one_line(
 
 
 def test_a_folder_that_is_no_recording(syncscope_command: Run) -> None:
-    result = syncscope_command("export", "nowhere", "--to", "csv")
+    result = syncscope_command("export", ".", "--to", "csv")
     assert result.returncode == 3
     assert "not a recording" in result.stderr
 

@@ -109,7 +109,7 @@ def test_a_cell_that_fails_is_shown_its_own_traceback_and_the_result(
     ("options", "said"),
     [
         ("--device tpu", "unknown device 'tpu'"),
-        ("--steps 0", "steps from 1"),
+        ("--steps 0", "steps is 1 or more, not 0"),
         ("--bogus", "unrecognized arguments: --bogus"),
         ("--warmup x", "invalid int value: 'x'"),
     ],
@@ -121,6 +121,23 @@ def test_mistakes_get_one_line(notebook: Any, tmp_path: Path, options: str, said
     assert said in line
     assert told["displayed"] == []
     assert not (tmp_path / "syncscope-runs").exists()
+
+
+def test_a_cell_that_cannot_be_recorded_leaves_nothing(notebook: Any, tmp_path: Path) -> None:
+    told, printed = notebook(LOAD, "%%syncscope --device cuda -o rec\nprint('ran')")
+    assert told["success"] == [True, False]
+    assert "there is no CUDA device here" in printed
+    assert "ran" not in printed.splitlines()
+    assert told["displayed"] == []
+    assert not (tmp_path / "rec").exists()
+
+
+def test_a_cell_that_runs_again_is_recorded_beside(notebook: Any) -> None:
+    cell = "%%syncscope --device shadow -o rec\nimport torch\ntorch.ones(1, device='cuda').item()"
+    told, printed = notebook(LOAD, cell, cell)
+    assert all(told["success"]), printed
+    reports = [data["text/plain"].splitlines()[-1] for data in told["displayed"]]
+    assert reports == ["report: rec/report.html", "report: rec-2/report.html"]
 
 
 def test_a_run_displays_itself(notebook: Any) -> None:

@@ -188,6 +188,23 @@ def test_without_a_run_the_latest_is_shown_and_named(
     assert bool(result.stderr) == bool(said)
 
 
+def test_recordings_of_nothing_are_passed_over_if_there_is_another(
+    syncscope_command: Run, tmp_path: Path
+) -> None:
+    runs = tmp_path / "syncscope-runs"
+    for age, name in enumerate(("empty-2", "empty-1", "full")):
+        shutil.copytree(UPLOAD, runs / name)
+        os.utime(runs / name / "manifest.json", (2e9 - age, 2e9 - age))
+        if name != "full":
+            shutil.rmtree(runs / name / "rank-0")
+    said = f"syncscope: {Path('syncscope-runs', 'full')} is the latest recording in syncscope-runs"
+    result = syncscope_command("show", "--format", "csv")
+    assert result.stderr == f"{said} but for empty-2, empty-1, where nothing was recorded\n"
+    assert "upload_bound.py" in result.stdout
+    shutil.rmtree(runs / "full")
+    assert syncscope_command("show").stderr == said.replace("full", "empty-2") + "\n"
+
+
 def test_where_there_is_no_run_it_says_so(syncscope_command: Run) -> None:
     result = syncscope_command("report")
     assert result.returncode == 2

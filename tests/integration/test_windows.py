@@ -87,8 +87,8 @@ def test_detail_needs_no_dispatcher_on_the_shadow_gpu(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--every", "5"), "every N needs a smaller number of steps"),
-        (("--steps", "5", "--every", "5"), "every N needs a smaller number of steps"),
+        (("--every", "5"), "--every 5 needs --steps"),
+        (("--steps", "5", "--every", "5"), "--steps has to be less than --every"),
         (("--seconds", "0"), "a number above 0, or inf"),
         (("--seconds", "nan"), "a number above 0, or inf"),
         (("--seconds", "1", "--steps", "5"), "of steps or of seconds, not both"),

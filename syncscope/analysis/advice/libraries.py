@@ -92,7 +92,19 @@ _BY_FILE: tuple[tuple[str, str], ...] = (
     ),
     (
         "torch/optim/lr_scheduler.py",
-        "The scheduler reads a learning rate or a metric that is a tensor. Give it Python numbers.",
+        "The scheduler reads a learning rate or a metric that is a tensor. Make learning rates "
+        "Python numbers, and give it a metric that you have read anyway, once per epoch.",
+    ),
+    (
+        "torch/optim/lbfgs.py",
+        "LBFGS looks at the loss and the gradient several times in a step, to search along a line "
+        "and to know when to stop. No argument switches that off: lower max_iter, or use another "
+        "optimizer.",
+    ),
+    (
+        "torch/optim/swa_utils.py",
+        "The averaged model keeps on the device how often it was updated, and the host looks at "
+        "that in each update. Update it every N steps.",
     ),
     (
         "torch/optim/",
@@ -176,6 +188,12 @@ def _text(finding: Finding) -> str:
 
 
 RULES = (
+    Rule(
+        "library_readback",
+        lambda finding: _is_in_library(finding) and finding.is_upload,
+        "Keep the library from uploading",
+        _text,
+    ),
     Rule(
         "library_readback",
         _is_in_library,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from syncscope.analysis.advice.rule import Rule, always
+from syncscope.analysis.advice.rule import Rule, always, repeats
 from syncscope.analysis.bindings import loops_of
 from syncscope.analysis.findings import Finding
 from syncscope.analysis.rewrites.branches import decided_on_device
@@ -16,10 +16,13 @@ from syncscope.analysis.syntax import last_name, words
 
 _SIZE_OPS = words(
     "nonzero argwhere one_hot repeat_interleave unique unique_consecutive bincount histc "
-    "sparse_coo_tensor coalesce to_sparse to_dense combinations cartesian_prod _unique2 "
+    "unique_dim sparse_coo_tensor coalesce _coalesce to_sparse to_sparse_coo to_sparse_csr "
+    "to_sparse_csc to_sparse_bsr to_sparse_bsc to_dense combinations cartesian_prod _unique2 "
     "to_padded_tensor nested_tensor masked_scatter"
 )
-_SHAPED = words("zeros ones empty full rand randn arange new_zeros new_ones new_empty")
+_SHAPED = words("zeros ones empty rand randn arange new_zeros new_ones new_empty")
+_FILLED = words("full new_full")
+_LITERAL = ast.Constant | ast.Tuple | ast.List | ast.expr_context
 _MASKING = frozenset({"masked_select", "index_put_", "index"})
 _READING = words(
     "item float int bool tolist complex is_nonzero equal allclose _local_scalar_dense __bool__ "
@@ -32,9 +35,12 @@ def sizes_depend_on_data(finding: Finding) -> bool:
     if not finding.is_readback:
         return False
     call = finding.expression.call
-    if call is not None and last_name(call.func) == "where":
+    name = last_name(call.func) if call is not None else ""
+    if call is not None and name == "where":
         return len(call.args) == 1 and not call.keywords
-    sized = call is not None and last_name(call.func) in _SHAPED and bool(call.args)
+    if call is not None and name in _FILLED and call.args:  # else it is the value that is read
+        return not all(isinstance(node, _LITERAL) for node in ast.walk(call.args[0]))
+    sized = call is not None and name in _SHAPED and bool(call.args)
     return sized or bool({finding.op, finding.expression.called} & _SIZE_OPS)
 
 
@@ -47,7 +53,10 @@ _SIZE_TEXTS = {
     "unique_consecutive": "Compare neighbours and keep the mask.",
     "sparse_coo_tensor": "Pass size=, and leave check_invariants off in the loop.",
     "coalesce": "Scatter into a dense tensor, or pass is_coalesced=True when you know it is.",
-    "to_sparse": "Keep the dense tensor and a mask.",
+    **dict.fromkeys(
+        words("to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc"),
+        "Keep the dense tensor and a mask.",
+    ),
     "nonzero": "Keep the mask and compute with it, or use torch.nonzero_static(x, size=n); for one "
     "position use x.int().argmax(); for the number of them x.count_nonzero().",
     "where": "Use the where of three arguments, keep the mask, or use torch.nonzero_static().",
@@ -97,10 +106,11 @@ def _is_loop_test(finding: Finding) -> bool:
     statement = finding.expression.statement
     if not finding.is_test or not _is_scalar_readback(finding):
         return False
-    leaves = isinstance(statement, ast.If) and any(
-        isinstance(node, ast.Break | ast.Return) for node in statement.body
+    return isinstance(statement, ast.While) or (
+        isinstance(statement, ast.If)
+        and any(isinstance(node, ast.Break | ast.Return) for node in statement.body)
+        and bool(loops_of(finding.expression.source, statement))
     )
-    return isinstance(statement, ast.While) or leaves
 
 
 def _is_check(finding: Finding) -> bool:
@@ -124,14 +134,8 @@ def _reads_list(finding: Finding) -> bool:
     return "tolist" in {finding.op, finding.expression.called} and finding.is_readback
 
 
-def _repeats(finding: Finding) -> bool:
-    node = finding.expression.node
-    in_loop = node is not None and bool(loops_of(finding.expression.source, node))
-    return in_loop or finding.group.count > 1
-
-
 def _list_text(finding: Finding) -> str:
-    if not _repeats(finding):
+    if not repeats(finding):
         return "One wait for all values, once: nothing to gain unless it stands in a loop."
     return (
         "The host waits for the values, each time. One wait brings as many values as you stack: "
@@ -140,7 +144,7 @@ def _list_text(finding: Finding) -> str:
 
 
 def _scalar_text(finding: Finding) -> str:
-    if not _repeats(finding):
+    if not repeats(finding):
         return (
             "The host waits for one value, once in this run. That is what it costs to know it: "
             "change it only if this line is inside a loop of yours."
@@ -164,7 +168,7 @@ def _is_tensor_readback(finding: Finding) -> bool:
 
 
 def _tensor_text(finding: Finding) -> str:
-    if not _repeats(finding):
+    if not repeats(finding):
         return (
             "The host waits for a copy, once in this run. Change it only if this line is inside a "
             "loop of yours, or leave the data on the device if nothing on the host needs it."
@@ -180,7 +184,8 @@ def _tensor_text(finding: Finding) -> str:
 _BRANCH_TEXT = (
     "To choose a branch the host waits for the value. Compute both ways and choose on the device: "
     "torch.where, clamp, a masked update. Or decide one step late: copy the flag with "
-    "non_blocking=True, record an event, and look after the event's synchronize()."
+    "non_blocking=True, record an event, and read the copy one step later, once the event's "
+    "synchronize() has returned."
 )
 
 RULES = (
@@ -249,10 +254,10 @@ RULES = (
         _is_loop_test,
         "Ask every few rounds whether to stop",
         always(
-            "To know whether to go on, the host waits in every round. Ask every N rounds (what is "
-            "computed too much must not count: keep a mask of what has ended), or one round late: "
-            "copy the flag with non_blocking=True, record an event, and look after the event's "
-            "synchronize()."
+            "To know whether to go on, the host waits in every round. Ask every N rounds, or one "
+            "round late: copy the flag with non_blocking=True, record an event, and read the copy "
+            "one round later, once the event's synchronize() has returned. Rounds beyond the end "
+            "must change nothing: keep a mask of what has ended."
         ),
     ),
     Rule(

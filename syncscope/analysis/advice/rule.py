@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from syncscope.analysis.bindings import loops_of
 from syncscope.analysis.findings import Finding
 from syncscope.analysis.rewrites.edits import Edits, none
 
@@ -26,3 +27,10 @@ class Rule:
 def always(text: str) -> Callable[[Finding], str]:
     """The same text for every finding."""
     return lambda finding: text
+
+
+def repeats(finding: Finding) -> bool:
+    """Whether the line ran more than once, or stands in a loop."""
+    node = finding.expression.node
+    in_loop = node is not None and bool(loops_of(finding.expression.source, node))
+    return in_loop or finding.group.count > 1

@@ -96,6 +96,10 @@ def _is_saved(finding: Finding) -> bool:
     return saves or finding.is_inside("torch/serialization.py", "safetensors/")
 
 
+def _is_loaded(finding: Finding) -> bool:
+    return _is_saved(finding) and finding.is_upload
+
+
 def _is_print(finding: Finding) -> bool:
     if finding.is_inside("torch/_tensor_str.py", "logging/") or "print" in finding.called.split(
         "_"
@@ -230,6 +234,15 @@ RULES = (
     ),
     Rule(
         "checkpoint",
+        _is_loaded,
+        "Load once, before the loop",
+        always(
+            "Loading copies each tensor to the device, one wait for each. Load what you need "
+            "before the loop."
+        ),
+    ),
+    Rule(
+        "checkpoint",
         _is_saved,
         "Save less often, or from a copy",
         always(
@@ -244,9 +257,11 @@ RULES = (
         _is_print,
         "Print values of the device rarely",
         always(
-            "To format a tensor of the device the host waits and reads it, for a large one element "
-            "by element. Print every N steps; read several values with one "
-            "torch.stack([...]).tolist() and format the numbers."
+            "To format a tensor of the device the host waits and reads it: once for "
+            '`f"{loss:.3f}"`, several times for `print(loss)`, for a larger tensor once for each '
+            "element that is shown. Print every N steps. Print `loss.item()`, or `x.cpu()` of a "
+            "larger tensor: each waits once. Read several values with one "
+            "torch.stack([...]).tolist()."
         ),
     ),
     Rule(

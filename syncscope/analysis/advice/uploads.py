@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from syncscope.analysis.advice.rule import Rule, always
+from syncscope.analysis.advice.rule import Rule, always, repeats
 from syncscope.analysis.findings import Finding
 from syncscope.analysis.origins import created_by_program, origin_of
 from syncscope.analysis.rewrites.literals import (
@@ -44,14 +44,14 @@ def _is_literal_upload(finding: Finding) -> bool:
 
 def _literal_text(finding: Finding) -> str:
     text = (
-        "Python data becomes a tensor on the CPU and is uploaded with a wait, each time. Make it "
-        "once, before the loop (register_buffer() in a module); a Python number needs no tensor as "
-        "an operand."
+        "Python data becomes a tensor on the CPU and is uploaded with a wait, each time the line "
+        "runs. Make it once, before the loop (register_buffer() in a module); a Python number "
+        "needs no tensor as an operand."
     )
     code = "".join(edit.code for edit in made_on_device(finding))
     if "pin_memory" in code:
         return f"{text} Pinned and non_blocking, as below, it is uploaded without the wait."
-    return f"{text} The device fills it in by itself with full, zeros or arange."
+    return f"{text} The device makes constants and ranges by itself: full, zeros, arange."
 
 
 def _is_made_on_host(finding: Finding) -> bool:
@@ -84,12 +84,21 @@ def _wasted(finding: Finding) -> str:
     """Bytes, and the time of the host, of one call."""
     if not finding.each_bytes:
         return ""
-    size = finding.each_bytes
-    text = f"{size:,} bytes" if size < 10_000 else f"{size / 1e6:,.2f} MB"
-    wait_us = finding.group.blocked_ns / max(finding.group.count, 1) / 1e3
-    wait = f", for which the host waits {wait_us:,.0f} us" if wait_us >= 1 else ""
+    size, each_ns = finding.each_bytes, finding.group.blocked_ns // max(finding.group.count, 1)
+    wait = f", for which the host waits {_time(each_ns)}" if each_ns >= 1_000 else ""
     often = ", each time" if finding.group.count > 1 else ""
-    return f": {text}{wait}{often}"
+    return f": {_size(size)}{wait}{often}"
+
+
+def _size(count: int) -> str:
+    if count < 10_000:
+        return f"{count:,} bytes"
+    power, unit = (20, "MiB") if count >= 2**20 else (10, "KiB")
+    return f"{f'{count / 2**power:,.1f}'.removesuffix('.0')} {unit}"
+
+
+def _time(time_ns: int) -> str:
+    return f"{time_ns / 1e6:,.1f} ms" if time_ns >= 1e6 else f"{time_ns / 1e3:,.0f} µs"
 
 
 def _short(text: str) -> str:
@@ -134,6 +143,11 @@ def _pageable_text(finding: Finding) -> str:
             "of its own first, and the host may wait for that. Pin the source: pin_memory=True in "
             "the DataLoader, or one pinned, contiguous buffer that you refill after its event."
         )
+    if not repeats(finding):
+        return (
+            "The source is in pageable memory, so the host waits for the copy, once in this run. "
+            "Change it only if this line is inside a loop of yours."
+        )
     return (
         "The source is in pageable memory, so the host waits and the copy overlaps with nothing. "
         "Pass pin_memory=True to the DataLoader (or pin the data once, before the loop), and "
@@ -173,8 +187,8 @@ RULES = (
         _is_host_index,
         "Keep the index on the device",
         always(
-            "A list or a CPU tensor used as an index is uploaded with a wait, each time. Make the "
-            "index on the device, once before the loop, or use a slice."
+            "A list or a CPU tensor used as an index is uploaded with a wait, each time the line "
+            "runs. Make the index on the device, once before the loop, or use a slice."
         ),
         indexed_on_device,
     ),
@@ -203,9 +217,9 @@ RULES = (
         _is_small,
         "Do not upload a few bytes each time",
         always(
-            "A few bytes are uploaded with a wait, each time. Keep them on the device, upload them "
-            "once before the loop, use a Python number as the operand, or pin them and pass "
-            "non_blocking=True."
+            "A few bytes are uploaded with a wait, each time the line runs. Keep them on the "
+            "device, upload them once before the loop, use a Python number as the operand, or pin "
+            "them and pass non_blocking=True."
         ),
         pinned,
     ),

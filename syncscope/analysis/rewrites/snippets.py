@@ -30,7 +30,8 @@ def shown(finding: Finding, edits: Edits) -> str:
     """The statements that edits change or add, each below a comment that says where it is.
 
     Indented as in the source, less what all lines share. A statement alone needs no comment if
-    it is the finding's own, and only the expression is known where the file was not kept.
+    it takes the place of the finding's own line, and only the expression is known where the file
+    was not kept.
     """
     source = finding.expression.source
     if not finding.expression.in_file:
@@ -42,7 +43,8 @@ def shown(finding: Finding, edits: Edits) -> str:
             changed.setdefault(_whole(source, edit), []).append(edit)
     pieces = [_changed(source, span, own) for span, own in changed.items()]
     pieces += [_added(source, edit) for edit in added]
-    if len(pieces) == 1 and edits[0].line == finding.place.frame.line and not added:
+    own = finding.place.frame.line
+    if not added and [(line, end_line) for line, _, end_line, _ in changed] == [(own, own)]:
         return textwrap.dedent(f"{pieces[0].indent}{pieces[0].code}")
     pieces.sort(key=lambda piece: piece.place)
     return textwrap.dedent(
@@ -88,7 +90,8 @@ def _changed(source: Source, span: Span, edits: list[Edit]) -> _Piece:
         text = text[:begin] + edit.code + text[end:]
     before = source.lines[line - 1][: column - 1]
     indent = before[: len(before) - len(before.lstrip())]
-    return _Piece((line, column), f"# line {line}:", indent, text)
+    lines = f"lines {line}-{span[2]}" if span[2] > line else f"line {line}"
+    return _Piece((line, column), f"# {lines}:", indent, text)
 
 
 def _offset(source: Source, span: Span, place: tuple[int, int]) -> int:

@@ -31,8 +31,9 @@ def finding(
     statement: str, expression: str, inner: tuple[tuple[str, str], ...] = (), **known: Any
 ) -> Finding:
     """The finding for an expression inside a statement, as the recorder positions it."""
-    column = statement.index(expression) + 1
-    span = (1, 1, column, column + len(expression))
+    before = statement[: statement.index(expression)]
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    span = (line, line, column, column + len(expression))
     frame = Frame(0, "case.py", "main", *span, expression, "user")
     below = tuple(
         Frame(n + 1, file, name, 7, 7, -1, -1, "", "torch") for n, (file, name) in enumerate(inner)
@@ -178,6 +179,66 @@ def test_data_that_another_function_made_is_a_batch(function: str, cause: str) -
     origin = Place(frame, (), (frame,), "user")
     known = UPLOAD | {"hook_cause": "created_on_host", "op": "Tensor.to", "origin": origin}
     assert advice("y = data[i].to(d)", "data[i].to(d)", **known)[0] == cause
+
+
+@pytest.mark.parametrize(
+    ("statement", "expression", "told", "known", "cause"),
+    [
+        ("x.masked_fill_(m, v)", "x.masked_fill_(m, v)", "data_dependent_size", {},
+         "scalar_readback"),
+        ("y = torch.where(m, x, v)", "torch.where(m, x, v)", "data_dependent_size",
+         UPLOAD | {"op": "aten::where.self"}, "pageable_batch"),
+        ("y = x.to_sparse_csr()", "x.to_sparse_csr()", "data_dependent_size", {},
+         "data_dependent_size"),
+        ("y = torch.full((2,), v)", "torch.full((2,), v)", "scalar_readback", {},
+         "scalar_readback"),
+        ("y = torch.full((n, 2), 0.0)", "torch.full((n, 2), 0.0)", "scalar_readback", {},
+         "data_dependent_size"),
+    ],
+)  # fmt: skip
+def test_only_a_size_is_told_to_be_one(
+    statement: str, expression: str, told: str, known: dict[str, Any], cause: str
+) -> None:
+    assert advice(statement, expression, hook_cause=told, **known)[0] == cause
+
+
+def test_only_a_loop_is_told_to_ask_every_few_rounds() -> None:
+    title = "Ask every few rounds whether to stop"
+    assert advice("if x.any(): return", "x.any()")[1].title == "Decide on the device"
+    assert advice("for x in xs:\n    if x.any(): return", "x.any()")[1].title == title
+    assert advice("while x.any(): f()", "x.any()")[1].title == title
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "known", "title", "text"),
+    [
+        ("torch/serialization.py", "save", COPY, "Save less often, or from a copy", "Saving"),
+        ("torch/serialization.py", "load", UPLOAD, "Load once, before the loop", "Loading"),
+        ("torch/optim/adam.py", "Adam.step", {}, "Keep the library from reading the device",
+         "The optimizer reads its step count"),
+        ("torch/optim/lbfgs.py", "LBFGS.step", {}, "Keep the library from reading the device",
+         "LBFGS looks at the loss"),
+        ("torch/optim/swa_utils.py", "update_parameters", {},
+         "Keep the library from reading the device", "The averaged model keeps"),
+        ("torch/nn/functional.py", "ctc_loss", UPLOAD, "Keep the library from uploading",
+         "Your line calls PyTorch, which uploads"),
+    ],
+)  # fmt: skip
+def test_the_advice_is_about_what_the_library_does(
+    file: str, function: str, known: dict[str, Any], title: str, text: str
+) -> None:
+    given = advice("f(x)", "f(x)", ((file, function),), **known)[1]
+    assert given.title == title
+    assert given.text.startswith(text)
+
+
+def test_what_ran_once_is_not_told_to_change_for_a_loop() -> None:
+    once, often = (
+        advice("y = x.to(device)", "x.to(device)", **UPLOAD, size_bytes=1 << 20, count=count)[1]
+        for count in (1, 4)
+    )
+    assert "once in this run" in once.text
+    assert "pin_memory=True" in often.text
 
 
 def test_a_cause_that_nobody_knows_does_not_stop_the_rules() -> None:

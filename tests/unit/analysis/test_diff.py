@@ -89,10 +89,11 @@ def test_what_the_host_drifts_by_between_runs_is_noise(compare: Callable[..., Di
     assert outcomes == ["noise", "noise", "worse"]
 
 
-def test_steps_of_a_busy_gpu_and_of_a_shadow_gpu_do_not_drift(
-    builders: Callable[[], Any],
-) -> None:
-    def busy(length: int, **changes: Any) -> list[Analysis]:
+@pytest.fixture
+def busy(builders: Callable[[], Any]) -> Callable[..., list[Analysis]]:
+    """Makes runs of 8 steps of a length in ms in which the GPU is never idle."""
+
+    def analyses(length: int, **changes: Any) -> list[Analysis]:
         builder = builders()
         builder.window(0, 8 * length * MS)
         for step in range(8):
@@ -101,10 +102,26 @@ def test_steps_of_a_busy_gpu_and_of_a_shadow_gpu_do_not_drift(
             builder.mark(begin + length * MS)
         return [analyze(builder.build(**changes))]
 
+    return analyses
+
+
+def test_steps_of_a_busy_gpu_and_of_a_shadow_gpu_do_not_drift(
+    busy: Callable[..., list[Analysis]],
+) -> None:
     assert diff_of(busy(100), busy(105)).step.outcome == "worse"
     assert diff_of(busy(100), busy(101)).step.outcome == "noise"
     simulated = {"simulated": True}
     assert diff_of(busy(100, **simulated), busy(102, **simulated)).step.outcome == "worse"
+
+
+def test_longer_estimates_count_only_beyond_what_estimates_are_good_for(
+    busy: Callable[..., list[Analysis]],
+) -> None:
+    before = busy(100, simulated=True)
+    found = [diff_of(before, busy(length, simulated=True)) for length in (124, 126)]
+    assert [diff.step.outcome for diff in found] == ["worse", "worse"]
+    assert [diff.worse for diff in found] == [False, True]
+    assert [diff.notes for diff in found] == [("estimates",)] * 2
 
 
 def test_steps_that_scatter_as_much_as_they_changed_are_noise(

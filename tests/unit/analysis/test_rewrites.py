@@ -142,7 +142,7 @@ REWRITES = [
     ("assert <<ok.all()>>, why()", {}, ""),
     ("assert <<ok.all()>> and n", {}, ""),
     ("x = torch.ones(3)\nn = x.norm()\nif <<n > 1>>:\n    x = x / n", {},
-     "x = x / torch.where(n > 1, n, 1.0)"),
+     "# lines 3-4:\nx = x / torch.where(n > 1, n, 1.0)"),
     ("x = 3\nn = y.norm()\nif <<n > 1>>:\n    x = x / n", {}, ""),
     ("x = torch.ones(3)\nn = y.norm()\nif <<n > 1>>:\n    x = x / n\n    f()", {}, ""),
     ("x = torch.ones(3)\nn = y.norm()\nif <<n > 1>>:\n    x = x / n\nelse:\n    f()", {}, ""),
@@ -186,7 +186,7 @@ SNIPPETS = [
     ("if a:\n    pass\nelif <<x[[0, 2, 4]]>>.any():  # odd: [1:2]\n    f()", UPLOAD,
      "elif x[torch.arange(0, 5, 2, device=x.device)].any():"),
     ("try:\n    f()\nexcept E:\n    a = g(\n        <<torch.ones(3).cuda()>>,\n        b,\n    )",
-     UPLOAD, 'a = g(\n    torch.ones(3, device="cuda"),\n    b,\n)'),
+     UPLOAD, '# lines 4-7:\na = g(\n    torch.ones(3, device="cuda"),\n    b,\n)'),
     ("import torch\nn = 0.0\nfor x in xs:\n    if x:\n        n += <<x.item()>>  # read", READ,
      "        # line 5:\n        n += x.detach().double()\n"
      "# after the loop (line 5 is its last line):\nn = float(n)"),
@@ -255,7 +255,7 @@ def test_both_lines_are_named_where_the_host_made_what_is_moved(
     assert (origin.file, origin.line, origin.expression) == ("a.py", line, expression)
     cause, given = diagnose(finding)
     assert cause == "created_on_host"
-    assert "6 bytes, for which the host waits 40 us, each time" in given.text
+    assert "6 bytes, for which the host waits 40 µs, each time" in given.text
     assert "GPU's generator" in given.text
     assert ("a.py:1, `torch.rand(3)`" in given.text) == (line != finding.place.frame.line)
 

@@ -52,6 +52,16 @@ def test_waits_are_counted_a_step_and_the_worst_line_comes_first() -> None:
     assert line.endswith("3 waits a step: train.py:4 loss.item() 2, train.py:7 x.to( device) 1")
 
 
+def test_one_is_not_told_in_the_plural_and_many_not_as_a_power_of_ten() -> None:
+    mark: dict[str, list[Row]] = {"steps": [StepMark(0, 0, "api", "")]}
+    one, many = shown(
+        {**FRAMES, **mark, "blocking": [wait(0)]}, {**mark, "blocking": [wait(0)] * 4321}
+    )
+    assert one.startswith("1 step, ")
+    assert one.endswith("1 wait a step: train.py:4 loss.item() 1")
+    assert many.endswith("4,321 waits a step: train.py:4 loss.item() 4,321")
+
+
 def test_what_two_hooks_saw_counts_once_and_what_does_not_wait_never() -> None:
     blocking = [wait(1), wait(0, "scope"), wait(0, kind="race")]
     (line,) = shown(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,6 +86,37 @@ def test_windows_have_the_length_and_the_distance_asked_for(
 def test_options_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         RecordOptions(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"steps": 0}, "steps is 1 or more, not 0"),
+        ({"warmup": -1}, "warmup is 0 or more, not -1"),
+        ({"shadow_gpus": 0}, "shadow_gpus is 1 or more, not 0"),
+        ({"every": 1, "steps": 1}, "every is 2 or more, not 1"),
+        ({"seconds": 0}, "seconds is a number above 0, or inf, not 0"),
+        ({"steps": "a"}, "steps is a whole number, not 'a'"),
+        ({"steps": 2.0}, "steps is a whole number, not 2.0"),
+        ({"warmup": True}, "warmup is a whole number, not True"),
+        ({"warmup": None}, "warmup is a whole number, not None"),
+        ({"seconds": "a"}, "seconds is a number, not 'a'"),
+        ({"start_after_s": "a"}, "start_after is a number, not 'a'"),
+        ({"calibrate": "no"}, "calibrate is True or False, not 'no'"),
+        ({"shadow_gpu": 3}, "shadow_gpu is a text, not 3"),
+        ({"every": 10}, "--every 10 needs --steps, .*: --every 10 --steps 2, or record"),
+        ({"every": 2, "steps": 2}, "less than --every, as in --every 2 --steps 1, or record"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_right(wrong: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        RecordOptions(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("number", [3, np.int64(3)])
+def test_numbers_of_numpy_are_numbers(number: int) -> None:
+    RecordOptions(steps=number, every=2 * number, start_after_s=np.float32(0.5))
+    RecordOptions(seconds=number)
 
 
 def test_a_step_with_several_kinds_of_marks_counts_once() -> None:

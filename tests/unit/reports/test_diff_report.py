@@ -84,6 +84,22 @@ def test_times_of_too_few_steps_are_not_compared() -> None:
     assert "cannot be compared (fewer than 4 steady steps on a side)" in text
 
 
+def test_figures_without_steps_are_not_said_to_be_per_step() -> None:
+    whole, unknown = side(steps=1, steady=1), Change(spread(20), spread(10), "unknown")
+    neither = replace(diff(old=whole, new=whole), step=unknown)
+    text, html = render_diff_text(neither), render_diff_html(neither)
+    assert "Times cannot be compared (no steps were recorded)" in text
+    assert re.search(r"^in all +old +new +change$", text, re.MULTILINE)
+    assert "Time recorded  20 ms" in text
+    assert text.count("2.11 · no steps") == 2
+    assert "Times in all" in html
+    for shown in (text, html):
+        assert not re.search("per step|step time|steady step", shown, re.IGNORECASE)
+    one = render_diff_text(replace(diff(old=whole, notes=("steps",)), step=unknown))
+    assert "in all, and per step" in one
+    assert "One side has fewer than two steps: its figures are those of the whole" in one
+
+
 def test_a_simulated_diff_speaks_of_estimates() -> None:
     simulated = {"simulated": True, "device": "NVIDIA H200 (shadow)"}
     text = render_diff_text(diff(old=side(**simulated), new=side(**simulated)))

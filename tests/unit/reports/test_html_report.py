@@ -191,7 +191,7 @@ def test_a_simulated_report_says_estimated_at_every_part(analyses):
     text = " ".join("".join(parsed(without_plotly(html)).text).split())
     for expected in (
         "Estimated on a shadow GPU: GPU idle", "Step time (estimated)", "step, estimated",
-        "ms a step, est.", "Timeline (estimated)", "shadow GPU, modelled on NVIDIA H200 ·",
+        "Gaina step, est.", "Timeline (estimated)", "shadow GPU, modelled on NVIDIA H200 ·",
         "--device shadow",
     ):  # fmt: skip
         assert expected in text
@@ -253,6 +253,17 @@ def test_several_library_lines_of_one_call_name_each_other(analyses):
     html = render_html(analyses.make_analysis(analyses.make_summary(*sites)))
     assert 'Also in this call: <a href="#site-2">scalar readback at torch/b.py:2</a>' in html
     assert 'Also in this call: <a href="#site-1">scalar readback at torch/a.py:1</a>' in html
+
+
+def test_no_time_that_was_measured_is_shown_as_zero(analyses):
+    costs = {"blocked_ns": 40 * 175, "exposed_idle_ns": 40 * 2_000, "savings_ns_per_step": 0}
+    site = analyses.make_site(verdict="harmless", **costs)
+    analysis = analyses.make_analysis(analyses.make_summary(site))
+    row = report_view(analysis).flagged[0]
+    assert (row.blocked, row.idle, row.gain_time) == ("175 ns", "2 µs", "0")
+    html = render_html(analysis)
+    assert '<span class="number">175 ns</span>' in " ".join(html.split()).replace("> ", ">")
+    assert 'data-by-blocked="175" data-by-idle="2000"' in html
 
 
 @pytest.mark.parametrize(

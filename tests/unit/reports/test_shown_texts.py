@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncscope.reports.units import byte_size, duration, milliseconds, percent, rate, with_article
+from syncscope.reports.plain_text import printable
+from syncscope.reports.units import byte_size, duration, percent, rate, with_article
 from syncscope.reports.visible_text import one_line, visible, visible_block, visible_path
 
 
@@ -36,15 +37,23 @@ def test_durations_get_the_article_that_is_spoken():
 
 
 def test_table_numbers_never_hide_something_small():
-    assert [milliseconds(ns) for ns in (0, 100, 3_100_000, 123_456_789)] == [
-        "0", "<0.01", "3.10", "123.5",
-    ]  # fmt: skip
     assert [rate(n) for n in (0, 0.001, 0.025, 1.0, 2.5, 12_000)] == [
         "0", "<0.01", "0.03", "1", "2.5", "12,000",
     ]  # fmt: skip
     assert [byte_size(n) for n in (4, 1536, 38_535_168, 1 << 30)] == [
         "4 B", "1.5 KiB", "36.8 MiB", "1 GiB",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("utf-8", "7 µs × 3 → ½"), ("latin-1", "7 µs × 3 -> ½"), ("cp437", r"7 µs x 3 -> ½"),
+        ("ascii", r"7 us x 3 -> \xbd"), ("", "7 µs × 3 → ½"),
+    ],
+)  # fmt: skip
+def test_a_character_is_replaced_only_where_the_encoding_lacks_it(encoding, text):
+    assert printable("7 µs × 3 → ½", encoding) == text
 
 
 @given(st.text(max_size=80))

@@ -68,7 +68,7 @@ def test_the_report_says_what_where_how_much_and_what_to_do(analyses):
         "3 lines can give back up to 6.2 ms",
         "train.py:20 in train  fix, up to 3.1 ms a step",
         "once a step; per step the host waits 2.2 ms, the GPU idles 3.1 ms for it",
-        "38 times in all; per step",
+        "38 waits in all; per step",
         "→ Accumulate on the GPU, read once",
         "        running += loss.detach()",
         "inside a library, at torch/amp/grad_scaler.py:512",
@@ -238,14 +238,16 @@ def test_the_short_summary_passes_on_what_the_recording_notes(analyses):
 @pytest.mark.parametrize(
     ("changes", "run", "expected"),
     [
-        ({"per_step": 11.0, "count": 440}, {}, "11 times a step; per step the host waits"),
+        ({"per_step": 11.0, "count": 440}, {}, "11 waits a step; per step the host waits"),
         (
             {"per_step": 1.0},
             {},
             "once a step; per step the host waits 2.2 ms, the GPU idles 3.1 ms",
         ),
-        ({"per_step": 0.95, "count": 38}, {}, "38 times in all; per step the host waits"),
-        ({"count": 1}, {"steps": 1}, "1 time in all; the host waits 88 ms, the GPU idles 124 ms"),
+        ({"per_step": 0.95, "count": 38}, {}, "38 waits in all; per step the host waits"),
+        ({"count": 1}, {"steps": 1}, "once in all; the host waits 88 ms, the GPU idles 124 ms"),
+        ({"count": 72}, {}, "once a step; per step the host waits 1.22 ms, the GPU idles 1.72 ms"),
+        ({"blocking": False, "per_step": 3.0}, {}, "3 times a step"),
         ({"exposed_idle_ns": 0}, {}, "the host waits 2.2 ms, the GPU does not idle"),
         ({"blocked_ns": 0, "exposed_idle_ns": 0}, {}, "    once a step\n"),
         ({}, {"gpu": ()}, "the host waits 2.2 ms\n"),
