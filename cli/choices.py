@@ -1,11 +1,10 @@
-"""Values that a user picks: from a list, or of what is there."""
+"""Values that a user picks from a list."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
-from syncscope.errors import RecordingError, UsageError
+from syncscope.errors import UsageError
 
 
 def one_of(option: str, value: str, choices: Iterable[str]) -> str:
@@ -15,12 +14,3 @@ def one_of(option: str, value: str, choices: Iterable[str]) -> str:
         return value
     given = f"{option} cannot be {value!r}" if value else f"{option} is missing"
     raise UsageError(f"{given}; choose one of: {', '.join(known)}")
-
-
-def existing(recording: Path) -> Path:
-    """The path, if there is something; RecordingError if there is nothing."""
-    if not recording.exists():
-        raise RecordingError(
-            f"{recording} does not exist. Name the folder that `syncscope run` wrote."
-        )
-    return recording

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from syncscope.cli.choices import existing, one_of
+from syncscope.cli.choices import one_of
 
 FORMATS = ("text", "json")
 
@@ -40,8 +40,7 @@ def diff(
     from syncscope.reports.json_report import record_json
 
     one_of("--format", format, FORMATS)
-    sides = [existing(side) for side in (old, new)]
-    before, after = ([analysis for _, analysis in analyses_of(side)] for side in sides)
+    before, after = ([analysis for _, analysis in analyses_of(side)] for side in (old, new))
     found = diff_of(before, after, (str(old), str(new)))
     if output is not None:
         from syncscope.reports.diff_html import write_diff_html

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from syncscope.cli.choices import existing, one_of
+from syncscope.cli.choices import one_of
 from syncscope.cli.ranks import is_job
 from syncscope.errors import UsageError
 
@@ -45,7 +45,7 @@ def export(
     from syncscope.cli.progress import progress
 
     one_of("--to", to, SUFFIXES)
-    if is_job(existing(recording)):
+    if is_job(recording):
         raise UsageError(f"{recording} is a job: name a rank in it")
     with progress("analysing") as done:
         analysis = load(recording, done).analysis

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from syncscope.cli.choices import existing
 from syncscope.cli.latest_run import OptionalRun, latest_unless_named
 from syncscope.cli.ranks import is_job, write_job_report
 
@@ -22,7 +21,7 @@ def report(
     from syncscope.api import load
     from syncscope.cli.progress import progress
 
-    recording = existing(latest_unless_named(run))
+    recording = latest_unless_named(run)
     if is_job(recording):
         typer.echo(write_job_report(recording, output))
         return

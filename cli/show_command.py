@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncscope.cli.choices import existing, one_of
+from syncscope.cli.choices import one_of
 from syncscope.cli.latest_run import OptionalRun, latest_unless_named
 from syncscope.cli.ranks import is_job, print_job
 from syncscope.errors import UsageError
@@ -44,7 +44,7 @@ def show(
     from syncscope.cli.output import write_stdout
 
     one_of("--format", format, FORMATS)
-    recording = existing(latest_unless_named(run))
+    recording = latest_unless_named(run)
     if is_job(recording):
         if format == "csv" or top or owner or cause or file or everything:
             raise UsageError(f"{recording} is a job: to choose lines, name a rank in it")

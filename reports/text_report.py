@@ -75,7 +75,7 @@ def print_short_summary(analysis: Analysis, console: Console) -> None:
     figures = figures_of(analysis.summary)
     verdict = verdict_of(analysis.summary, figures)
     page.paragraph(verdict.sentence, style="bold")
-    if verdict.tone in ("empty", "neutral"):
+    if verdict.tone != "fine" and verdict.explanation:
         page.paragraph(verdict.explanation)
     for note in analysis.manifest.notes:
         page.paragraph(visible(note, 400), mark="· ", style="dim")

@@ -125,9 +125,11 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
+        fault = f"is not a recording: it holds no {MANIFEST_NAME}"
+        if not folder.exists():
+            fault = "does not exist"
         raise RecordingError(
-            f"{folder} is not a recording: it holds no {MANIFEST_NAME}. "
-            "Name the folder that `syncscope run` wrote."
+            f"{folder} {fault}. Name the folder that `syncscope run` wrote."
         ) from None
     except OSError as error:
         raise RecordingError(f"{path} cannot be read: {error.strerror}") from error

@@ -67,7 +67,7 @@ def test_a_folder_that_is_no_recording(
     [
         ("show", "gone"),
         ("report", "gone"),
-        ("diff", ".", "gone"),
+        ("diff", "gone", "."),
         ("export", "gone", "--to", "csv"),
     ],
 )

@@ -158,7 +158,7 @@ def test_a_run_that_cannot_be_read_says_so_and_one_that_goes_on_shows_its_name(
         "with syncscope.record('rec', device='shadow') as run:\n    print(run._repr_html_())",
     )
     assert all(told["success"]), printed
-    assert "<div>nowhere is not a recording" in printed
+    assert "<div>nowhere does not exist. Name the folder" in printed
     assert "None" in printed
 
 

@@ -382,9 +382,11 @@ def test_the_name_of_the_folder_is_no_data(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_recording_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for folder in (tmp_path, tmp_path / "none", tmp_path / "file"):
+    for folder in (tmp_path, tmp_path / "file"):
         with pytest.raises(RecordingError, match="is not a recording"):
             Recording(folder)
+    with pytest.raises(RecordingError, match="none does not exist"):
+        Recording(tmp_path / "none")
 
 
 def test_a_newer_format_asks_for_an_update(tmp_path: Path) -> None:
