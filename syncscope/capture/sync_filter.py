@@ -77,10 +77,12 @@ class SyncFilter:
 
         The mode is that of the process. A warning costs some 2 us, heard or not.
         """
-        quiet = self._started and self._program_mode == _OFF and program_has_one()
-        if quiet:
-            self._set_mode(_OFF)
-        return quiet
+        unheard = self._started and self._program_mode == _OFF and program_has_one()
+        # To a program that wants each warning torch would say each time that the mode is new.
+        if not unheard or torch.is_warn_always_enabled():
+            return False
+        self._set_mode(_OFF)
+        return True
 
     def unmute(self) -> None:
         """Hear again."""

@@ -294,6 +294,17 @@ def test_a_program_that_asked_for_warnings_or_errors_is_not_muted(
     assert mode.value == wanted
 
 
+def test_a_program_that_wants_each_warning_again_is_not_told_of_the_mode(
+    mode: Mode, alone: None, rows: list[Row], context: CaptureContext
+) -> None:
+    torch.set_warn_always(True)
+    try:
+        assert not context.mute()
+    finally:
+        torch.set_warn_always(False)
+    assert context.mute()
+
+
 def test_a_listener_hears_of_each_wait(mode: Mode, alone: None, context: CaptureContext) -> None:
     collector = SyncWarnings(context)
     collector.start()
