@@ -48,8 +48,6 @@ def diagnose(finding: Finding) -> tuple[str, Advice]:
 def _told_cause(finding: Finding) -> str:
     """The cause that a hook named, where the line does not say more; "" if there is none."""
     told = finding.group.hook_cause
-    if told == "data_dependent_size" and not readbacks.sizes_depend_on_data(finding):
-        return ""  # the shadow GPU says so of any operator that has no other cause
     if told == "scalar_readback" and readbacks.sizes_depend_on_data(finding):
         return "data_dependent_size"
     if told == "pageable_batch":  # true of the copy, while the line may say why it is made

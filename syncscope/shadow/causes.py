@@ -1,6 +1,10 @@
-"""Which cause an operator's hidden wait has, by the operator's name."""
+"""Which cause an operator's hidden wait has, by the operator's name and tags."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import torch
 
 _BY_NAME = {
     "aten::_local_scalar_dense": "scalar_readback",
@@ -16,11 +20,15 @@ _BY_NAME = {
 }
 
 
-def cause_of(name: str) -> str:
-    """Cause of a wait inside an operator, given as "aten::nonzero" (no overload)."""
+def cause_of(func: Any) -> str:
+    """Cause of a wait inside an operator's overload; "" where only the program's line tells it.
+
+    PyTorch tags the operators whose result has a size that depends on data.
+    """
+    name = func._schema.name
     known = _BY_NAME.get(name)
     if known is not None:
         return known
     if "linalg" in name or "cholesky" in name or name.endswith(("lu_solve", "inverse", "svd")):
         return "linalg_info"
-    return "data_dependent_size"
+    return "data_dependent_size" if torch.Tag.dynamic_output_shape in func.tags else ""

@@ -413,7 +413,7 @@ class Operators:
         flops = flops_of(func)
         convolves = "convolution" in func._schema.name
         effects_of = self._effects(func)
-        cause = cause_of(name)
+        cause = cause_of(func)
         dynamic = any(tag in func.tags for tag in _DYNAMIC)
         ns_per_byte = roofline.ns_per_byte
 
@@ -452,7 +452,7 @@ class Operators:
     def _rules(self, func: Any) -> Callable[..., None]:
         """What applies an overload's rules after (args, kwargs, result, device)."""
         effects_of = self._effects(func)
-        machine, name, cause = self.machine, func.name(), cause_of(func._schema.name)
+        machine, name, cause = self.machine, func.name(), cause_of(func)
 
         def apply(args: Any, kwargs: Any, result: Any, device: int) -> None:
             if effects_of is not None:

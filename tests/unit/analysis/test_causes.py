@@ -184,11 +184,11 @@ def test_data_that_another_function_made_is_a_batch(function: str, cause: str) -
 @pytest.mark.parametrize(
     ("statement", "expression", "told", "known", "cause"),
     [
-        ("x.masked_fill_(m, v)", "x.masked_fill_(m, v)", "data_dependent_size", {},
+        ("x.masked_fill_(m, v)", "x.masked_fill_(m, v)", "", {},
          "scalar_readback"),
-        ("y = torch.where(m, x, v)", "torch.where(m, x, v)", "data_dependent_size",
+        ("y = torch.where(m, x, v)", "torch.where(m, x, v)", "",
          UPLOAD | {"op": "aten::where.self"}, "pageable_batch"),
-        ("y = x.to_sparse_csr()", "x.to_sparse_csr()", "data_dependent_size", {},
+        ("y = x.to_sparse_csr()", "x.to_sparse_csr()", "", {},
          "data_dependent_size"),
         ("y = torch.full((2,), v)", "torch.full((2,), v)", "scalar_readback", {},
          "scalar_readback"),
