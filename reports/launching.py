@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from syncscope.records import LaunchPace, Summary
 from syncscope.reports.figures import HOST_WORK, Figures
-from syncscope.reports.units import duration, percent
+from syncscope.units import duration, percent
 
 WORTH_A_SENTENCE = 0.25
 """Of the idle time: a cause with a smaller part is left to the list of causes."""
@@ -17,7 +17,7 @@ the highest of seven runs."""
 
 
 OFTEN = 10.0
-"""So many waits and copies a step are mostly one piece of work done bit by bit."""
+"""From so many waits and copies a step on, their number is told."""
 
 
 def sets_the_pace(figures: Figures) -> bool:

@@ -8,7 +8,7 @@ from syncscope.records import Summary
 from syncscope.reports.accuracy import how_sure
 from syncscope.reports.figures import Figures
 from syncscope.reports.launching import launching_in_words
-from syncscope.reports.units import duration, percent, quantity, with_article
+from syncscope.units import duration, percent, quantity, with_article
 
 GPU_BOUND_IDLE_FRACTION = 0.05
 """Below this a GPU counts as busy: what is left is not worth anybody's afternoon."""
@@ -111,8 +111,8 @@ def _unmeasured(figures: Figures) -> tuple[str, list[str], str]:
     else:
         clauses.append("no wait or copy was flagged")
     explanation = (
-        "A line can give back at most the time for which it blocks the host. The collectors "
-        "below say what could be recorded, and why not."
+        "A line can give back at most the time for which it blocks the host. The report lists the "
+        "collectors: what could be recorded, and why not."
     )
     return "neutral", clauses, explanation
 

@@ -44,7 +44,7 @@ def start_own(work: Callable[[], None], name: str) -> threading.Thread:
 def program_has_one() -> bool:
     """Whether this is the main thread, and the program has no other thread of Python's.
 
-    Costs 0.1 us. May say no for a moment while a thread of ours begins or ends, and always in a
+    Costs 0.15 us. May say no for a moment while a thread of ours begins or ends, and always in a
     forked child, for which Python counts the threads of its parent.
     """
     return thread_count() <= _running.count and _get_ident() == _main
