@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncscope.reports.units import quantity
+from syncscope.units import quantity
 
 if TYPE_CHECKING:
     from syncscope.analysis.result import Analysis

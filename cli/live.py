@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from syncscope.recording.tables import BlockingRow, FrameRow, Row, StackRow, StepMark, TransferRow
-from syncscope.reports.units import quantity, rate
 from syncscope.reports.visible_text import one_line, visible_path
+from syncscope.units import quantity, rate
 
 WORST = 3
 """How many lines of the program are named."""

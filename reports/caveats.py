@@ -9,8 +9,8 @@ from syncscope.analysis.result import Analysis
 from syncscope.recording.manifest import Manifest
 from syncscope.records import RunSummary, Summary
 from syncscope.reports.recorded import device_model, exit_in_words
-from syncscope.reports.units import percent, quantity
 from syncscope.reports.visible_text import visible
+from syncscope.units import percent, quantity
 
 MAX_TEXT = 400
 LARGE_SHARE = 0.05

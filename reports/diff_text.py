@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from syncscope.analysis.diff import Diff
 from syncscope.reports.diff_view import CodeGroup, DiffView, diff_view
 from syncscope.reports.plain_text import DEFAULT_WIDTH, columns, paragraph
-from syncscope.reports.units import quantity
+from syncscope.units import quantity
 
 
 def render_diff_text(diff: Diff, width: int = DEFAULT_WIDTH) -> str:

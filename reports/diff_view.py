@@ -9,8 +9,8 @@ from syncscope.analysis.diff import HOST_DRIFT, MODEL_ERROR, CodeChange, CodeCos
 from syncscope.analysis.spread import Change, Spread
 from syncscope.analysis.steps import MIN_STEPS
 from syncscope.reports.recorded import device_model
-from syncscope.reports.units import byte_size, duration, percent, quantity, rate
 from syncscope.reports.visible_text import one_line, visible, visible_path
+from syncscope.units import byte_size, duration, percent, quantity, rate
 
 MAX_ROWS = 200
 """Lines of code in a group of a report; the JSON holds all."""

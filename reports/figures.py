@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from syncscope.records import CAUSES_OF_IDLE, Site, Summary
-from syncscope.reports.units import quantity
 from syncscope.reports.visible_text import visible
+from syncscope.units import quantity
 
 HOST_WORK = "host_work"
 """The part of the idle time "launch" in which the host did something else (`LaunchPace`)."""

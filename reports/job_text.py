@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from syncscope.analysis.job import Job
 from syncscope.reports.job_view import JobView, job_view
 from syncscope.reports.plain_text import DEFAULT_WIDTH, columns, paragraph
-from syncscope.reports.units import quantity
+from syncscope.units import quantity
 
 TOP_SITES = 10
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from syncscope.analysis.job import Job, JobSite, RankFigures, Straggler
 from syncscope.reports.figures import IDLE_CAUSES_IN_WORDS
 from syncscope.reports.recorded import device_model
-from syncscope.reports.units import duration, percent, quantity
 from syncscope.reports.visible_text import one_line, visible, visible_path
+from syncscope.units import duration, percent, quantity
 
 MAX_SITES = 100
 MAX_RANKS_IN_LINE = 8

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from syncscope.records import Site
 from syncscope.reports.figures import Figures
 from syncscope.reports.sites import DIRECTIONS, location_of
-from syncscope.reports.units import byte_size
 from syncscope.reports.visible_text import one_line, visible
+from syncscope.units import byte_size
 
 MAX_MOVED = 10
 SMALL_BYTES = 1_024

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from syncscope.records import Summary
 from syncscope.reports.step_chart import StepChart, chart_height_ns, step_chart
-from syncscope.reports.units import duration, percent
+from syncscope.units import duration, percent
 
 MAX_RANKS = 64
 

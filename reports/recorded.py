@@ -13,8 +13,8 @@ from syncscope.analysis.result import Analysis
 from syncscope.recording.manifest import CollectorStatus, Exit, Manifest
 from syncscope.records import Coverage, Replay, RunSummary
 from syncscope.reports.figures import figures_of
-from syncscope.reports.units import duration, percent, quantity
 from syncscope.reports.visible_text import visible
+from syncscope.units import duration, percent, quantity
 
 MAX_LISTED = 12
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from syncscope.analysis.result import Analysis
 from syncscope.records import Site
 from syncscope.reports.figures import Figures
-from syncscope.reports.units import duration, quantity, rate
+from syncscope.units import duration, quantity, rate
 
 _AT_THE_START = "before the first step ended"
 _AT_THE_END = "after the last step"

@@ -11,8 +11,8 @@ from syncscope.reports.figures import Figures
 from syncscope.reports.launching import sets_the_pace
 from syncscope.reports.site_costs import SiteCosts, costs_in_words, count_in_table, site_costs
 from syncscope.reports.source_excerpt import SourceLine, excerpt
-from syncscope.reports.units import byte_size, duration, percent
 from syncscope.reports.visible_text import one_line, visible, visible_block, visible_path
+from syncscope.units import byte_size, duration, percent
 
 DIRECTIONS = {"h2d": "host → GPU", "d2h": "GPU → host"}
 MAX_STACK_LINES = 40

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from syncscope.records import StepRecord, Summary
-from syncscope.reports.units import byte_size, duration, percent, quantity
 from syncscope.reports.visible_text import visible
+from syncscope.units import byte_size, duration, percent, quantity
 
 MAX_COLUMNS = 200
 MAX_OUTLIERS = 8

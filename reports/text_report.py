@@ -15,10 +15,10 @@ from syncscope.reports.site_filter import SiteFilter
 from syncscope.reports.sites import gain_of, location_of, site_rows, sorted_sites
 from syncscope.reports.terminal import Page
 from syncscope.reports.terminal_site import write_site
-from syncscope.reports.units import duration, percent, quantity
 from syncscope.reports.verdict import Verdict, verdict_of
 from syncscope.reports.view import ReportView, report_view
 from syncscope.reports.visible_text import one_line, visible
+from syncscope.units import duration, percent, quantity
 
 DEFAULT_TOP = 10
 DEFAULT_SITES = SiteFilter(top=DEFAULT_TOP, flagged_only=True)

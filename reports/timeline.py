@@ -23,7 +23,7 @@ from syncscope.reports.timeline_tracks import (
     host_tracks,
     stream_tracks,
 )
-from syncscope.reports.units import duration
+from syncscope.units import duration
 
 MAX_HOST_MARKS = 100_000
 MAX_DEVICE_MARKS = 1_200_000

@@ -14,8 +14,8 @@ from syncscope.analysis.result import Analysis
 from syncscope.reports.figures import HOST_WORK
 from syncscope.reports.marks import Integers, Marks, Shares, sorted_marks
 from syncscope.reports.sites import DIRECTIONS
-from syncscope.reports.units import byte_size
 from syncscope.reports.visible_text import visible
+from syncscope.units import byte_size
 
 ENGINES = {"h2d": "copies to GPU{}", "d2h": "copies from GPU{}"}
 MAX_STREAMS = 24

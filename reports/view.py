@@ -16,9 +16,9 @@ from syncscope.reports.moved import Moved, moved_most
 from syncscope.reports.recorded import Recorded, coverage_share, device_model, recorded_of
 from syncscope.reports.sites import SiteRow, site_rows, sorted_sites
 from syncscope.reports.step_chart import StepChart, step_chart
-from syncscope.reports.units import duration, percent, quantity, with_article
 from syncscope.reports.verdict import Verdict, verdict_of
 from syncscope.reports.visible_text import visible, visible_path
+from syncscope.units import duration, percent, quantity, with_article
 
 MAX_COMMAND = 400
 MAX_FLAGGED = 400

@@ -14,6 +14,7 @@ from syncscope.analysis.rewrites.literals import (
 )
 from syncscope.analysis.rewrites.moves import created_on_device, pinned, with_non_blocking
 from syncscope.analysis.syntax import last_name, words
+from syncscope.units import byte_size, duration
 
 _UPLOADING = words("tensor as_tensor asarray scalar_tensor new_tensor")
 _MOVING = words("to cuda copy_ _to_copy")
@@ -85,20 +86,9 @@ def _wasted(finding: Finding) -> str:
     if not finding.each_bytes:
         return ""
     size, each_ns = finding.each_bytes, finding.group.blocked_ns // max(finding.group.count, 1)
-    wait = f", for which the host waits {_time(each_ns)}" if each_ns >= 1_000 else ""
+    wait = f", for which the host waits {duration(each_ns)}" if each_ns >= 1_000 else ""
     often = ", each time" if finding.group.count > 1 else ""
-    return f": {_size(size)}{wait}{often}"
-
-
-def _size(count: int) -> str:
-    if count < 10_000:
-        return f"{count:,} bytes"
-    power, unit = (20, "MiB") if count >= 2**20 else (10, "KiB")
-    return f"{f'{count / 2**power:,.1f}'.removesuffix('.0')} {unit}"
-
-
-def _time(time_ns: int) -> str:
-    return f"{time_ns / 1e6:,.1f} ms" if time_ns >= 1e6 else f"{time_ns / 1e3:,.0f} µs"
+    return f": {byte_size(size)}{wait}{often}"
 
 
 def _short(text: str) -> str:

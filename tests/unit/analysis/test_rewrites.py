@@ -255,7 +255,7 @@ def test_both_lines_are_named_where_the_host_made_what_is_moved(
     assert (origin.file, origin.line, origin.expression) == ("a.py", line, expression)
     cause, given = diagnose(finding)
     assert cause == "created_on_host"
-    assert "6 bytes, for which the host waits 40 µs, each time" in given.text
+    assert ": 6 B, for which the host waits 40 µs, each time" in given.text
     assert "GPU's generator" in given.text
     assert ("a.py:1, `torch.rand(3)`" in given.text) == (line != finding.place.frame.line)
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syncscope.reports.plain_text import printable
-from syncscope.reports.units import byte_size, duration, percent, rate, with_article
 from syncscope.reports.visible_text import one_line, visible, visible_block, visible_path
+from syncscope.units import byte_size, duration, percent, rate, with_article
 
 
 @pytest.mark.parametrize(
