@@ -70,8 +70,10 @@ def windows(folder: Path) -> object:
     assert len(spans) >= 6, spans
     for row in activity.itertuples():
         assert any(start - 1_000_000 <= row.start_ns <= end for start, end in spans), row
-    items = counts(run)["x[0, 0].item()"]
+    (site,) = (one for one in run.summary().sites if one.expression == "x[0, 0].item()")
+    items = site.count
     assert items == 3 * len(spans), (items, len(spans))
+    assert site.per_step == 1, site
     bare = statistics.median(before)
     return {
         "windows": len(spans), "steps": run.summary().run.steps, "items": items,
@@ -101,6 +103,36 @@ def long_run(folder: Path) -> object:
     assert marks == steps, (marks, steps)
     (note,) = run.analysis.manifest.notes
     return {"recorded_s": recorded_s, "steps": steps, "of them": counts(run), "note": note}
+
+
+def killed_while_closing(folder: Path) -> object:
+    """A process killed while it writes a window's events leaves next to nothing of them."""
+    lines = f"""
+import torch, syncscope
+x = torch.ones(8, device="cuda")
+with syncscope.record({str(folder)!r}):
+    x.sum().item()
+    for _ in range(200_000):
+        x.mul_(1.0)
+"""
+    child = subprocess.Popen([sys.executable, "-c", lines])
+    until, written = time.monotonic() + 100, 0
+    while written < 10 << 20:
+        assert child.poll() is None, "nothing was written"
+        assert time.monotonic() < until, [*folder.rglob("*")]
+        for link in folder.glob("*/window.json.tmp"):
+            target = os.readlink(link).replace("self", str(child.pid))
+            written = os.stat(target).st_size
+        time.sleep(0.001)
+    child.kill()
+    child.wait()
+    left = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    assert left < 1 << 20, [*folder.rglob("*")]
+    recording = Recording(folder)
+    waits = len(recording.table("blocking"))
+    assert recording.truncated
+    assert waits == 1, waits
+    return {"written": written, "left": left, "waits": waits}
 
 
 def other_thread(folder: Path) -> object:
