@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from syncscope.recording.tables import FrameRow, StackRow
 
 MAX_DEPTH = 64
 _DEPTHS = range(MAX_DEPTH)
+_MANY_CALLERS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 
 _OWN_FOLDERS = tuple(
     str(folder) + os.sep
@@ -273,3 +275,36 @@ class StackTable:
             expression_at(code.co_filename, position),
             owner,
         )
+
+
+class Burst:
+    """Ids of stacks that begin alike, as those of all that one call does.
+
+    A frame that still runs has the callers that it had. So it is held, with the variables of
+    its function, as long as the burst; what calls it need not be looked at again.
+    """
+
+    def __init__(self, table: StackTable) -> None:
+        self._table = table
+        self._last: list[tuple[FrameType | None, CodeType, int]] = []
+        self._number = -1
+
+    def id_of(self, frame: FrameType) -> int:
+        """Id of the stack at a frame. Costs little where it is nearly the one asked for last."""
+        at: FrameType | None = frame
+        for held, code, offset in self._last:
+            if at is None or at.f_code is not code or at.f_lasti != offset:
+                break
+            if at is held:
+                return self._number
+            at = at.f_back
+        self._number, self._last = self._table.id_of(frame), list(_held(frame))
+        return self._number
+
+
+def _held(frame: FrameType | None) -> Iterator[tuple[FrameType | None, CodeType, int]]:
+    """A frame and its callers. A generator's is None: another caller may run it further."""
+    while frame is not None:
+        code = frame.f_code
+        yield None if code.co_flags & _MANY_CALLERS else frame, code, frame.f_lasti
+        frame = frame.f_back

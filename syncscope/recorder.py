@@ -224,7 +224,7 @@ class Recorder:
         self._flights = Flights(context)
         transfers = Transfers(context, self._flights)
         start(transfers)
-        self._readback_code = transfers.readback_code
+        self._readback_code = transfers.readbacks.code
         start(self._flights)
         for make in (ExplicitWaits, HostEvents):
             start(make(context))

@@ -1,4 +1,4 @@
-"""Each copy between host and device that a tensor method makes, and each readback.
+"""Each copy between host and device that a tensor method makes, readbacks among them.
 
 Methods of `torch.Tensor` are wrapped in Python; a stack is taken only when something
 really crossed between host and device.
@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import CodeType
 from typing import Any
 
 import torch
 
 from syncscope.capture.flights import Flights
+from syncscope.capture.readbacks import Readbacks, size_bytes
 from syncscope.context import CaptureContext
-from syncscope.forbidding import check
 from syncscope.patches import Patches
 from syncscope.recording.tables import TransferRow
 
 _MOVES = ("to", "cpu", "cuda")
-_READBACKS = ("item", "tolist", "numpy")
 
 
 class Transfers:
@@ -31,21 +29,20 @@ class Transfers:
     def __init__(self, context: CaptureContext, flights: Flights) -> None:
         self._context = context
         self._flights = flights
+        self.readbacks = Readbacks(context, flights)
         self._rows = context.writer.rows("transfers")
         self._patches = Patches()
-        self.readback_code: CodeType | None = None
-        """The wrapper of `item` and its like, which notes each of its calls that waits."""
 
     def start(self) -> None:
         """Wrap the methods."""
         for name in _MOVES:
             self._wrap(name, self._move)
-        for name in _READBACKS:
-            self._wrap(name, self._readback)
         self._wrap("copy_", self._copy)
+        self.readbacks.start()
 
     def stop(self) -> None:
         """Unwrap the methods."""
+        self.readbacks.stop()
         self._patches.undo()
 
     def _wrap(self, name: str, make: Callable[[str, Any], Any]) -> None:
@@ -65,26 +62,6 @@ class Transfers:
 
         return move
 
-    def _readback(self, name: str, original: Any) -> Any:
-        op, flights, note = f"Tensor.{name}", self._flights, self._note_readback
-        context, now = self._context, self._context.now
-
-        def readback(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            if not self.is_cuda:
-                flights.touch(self, op, writes=False)
-                return original(self, *args, **kwargs)
-            start, muted = now(), context.mute()
-            try:
-                result = original(self, *args, **kwargs)
-            finally:
-                if muted:
-                    context.unmute()
-            note(op, start, self)
-            return result
-
-        self.readback_code = readback.__code__
-        return readback
-
     def _copy(self, name: str, original: Any) -> Any:
         now, add, touch = self._context.now, self._add, self._flights.touch
 
@@ -99,19 +76,6 @@ class Transfers:
             return result
 
         return copy_
-
-    def _note_readback(self, op: str, start_ns: int, source: torch.Tensor) -> None:
-        """As `_add`, for what a print does thousands of times in a row."""
-        context = self._context
-        end_ns = context.now()
-        context.waits += 1
-        row = (
-            context.threads.current(), start_ns, end_ns, context.stacks.capture(skip=3),
-            op, "d2h", _size_bytes(source), "pageable", False, source.get_device(), -1, "",
-        )  # fmt: skip
-        self._rows.append(tuple.__new__(TransferRow, row))  # half the time of TransferRow(...)
-        context.waited(end_ns)
-        check()
 
     def _add(
         self,
@@ -140,7 +104,7 @@ class Transfers:
                 context.stacks.capture(skip=3),
                 f"Tensor.{name}",
                 "h2d" if upload else "d2h",
-                _size_bytes(source),
+                size_bytes(source),
                 memory,
                 non_blocking,
                 remote.get_device(),
@@ -157,13 +121,6 @@ def _non_blocking(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> b
     # cuda(device, non_blocking), copy_(src, non_blocking): the first one is it.
     flags = [value for value in args if isinstance(value, bool)]
     return flags[0] if flags and name != "cpu" else False
-
-
-def _size_bytes(tensor: torch.Tensor) -> int:
-    try:
-        return tensor.nbytes
-    except RuntimeError:  # sparse and other layouts have no such size
-        return -1
 
 
 def _memory(host: torch.Tensor) -> str:

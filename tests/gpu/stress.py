@@ -15,6 +15,7 @@ import collections
 import contextlib
 import gc
 import json
+import math
 import os
 import random
 import statistics
@@ -72,7 +73,7 @@ def threads(folder: Path, device: str, seconds: float, count: int) -> dict[str, 
         with lock:
             made.update(mine)
 
-    with syncscope.record(folder / "threads", device=device) as run:
+    with syncscope.record(folder / "threads", device=device, seconds=math.inf) as run:
         torch.ones(1, device="cuda")
         until = time.monotonic() + seconds
         workers = [threading.Thread(target=work, args=(seed, until)) for seed in range(count)]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 import torch
 
 from syncscope.capture.explicit_waits import ExplicitWaits
 from syncscope.capture.flights import Flights
+from syncscope.capture.readbacks import Readbacks
 from syncscope.capture.sync_warnings import SyncWarnings
-from syncscope.capture.transfers import Transfers
 from syncscope.context import CaptureContext
 
 
@@ -26,7 +28,8 @@ def test_a_warning_tells(context: CaptureContext, heard: list[int]) -> None:
 
 
 def test_a_readback_tells(context: CaptureContext, heard: list[int]) -> None:
-    Transfers(context, Flights(context))._note_readback("Tensor.item", 0, torch.ones(1))
+    read = Readbacks(context, Flights(context))._readback("Tensor.item", lambda tensor: 1.0)
+    read(types.SimpleNamespace(is_cuda=True, nbytes=4, get_device=lambda: 0))
     assert len(heard) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +12,10 @@ import torch
 
 from syncscope import forbidding
 from syncscope.capture.flights import Flights
-from syncscope.capture.transfers import Transfers
+from syncscope.capture.readbacks import Readbacks
 from syncscope.context import CaptureContext
 from syncscope.errors import ImplicitSyncError
-from syncscope.recording.tables import TransferRow
+from syncscope.recording.tables import FrameRow, StackRow, TransferRow
 
 
 class OnDevice:
@@ -47,20 +48,20 @@ class Muting:
 
 
 @pytest.fixture
-def transfers(context: CaptureContext) -> Transfers:
-    return Transfers(context, Flights(context))
+def readbacks(context: CaptureContext) -> Readbacks:
+    return Readbacks(context, Flights(context))
 
 
-def wrapper(transfers: Transfers, original: Any) -> Any:
-    return transfers._readback("item", original)
+def wrapper(readbacks: Readbacks, original: Any) -> Any:
+    return readbacks._readback("Tensor.item", original)
 
 
 @pytest.mark.parametrize("possible", [True, False])
 def test_torch_warns_of_nothing_meanwhile_where_that_is_possible(
-    transfers: Transfers, context: CaptureContext, possible: bool
+    readbacks: Readbacks, context: CaptureContext, possible: bool
 ) -> None:
     muting = Muting(context, possible=possible)
-    assert wrapper(transfers, muting.read)(OnDevice()) == 1.5
+    assert wrapper(readbacks, muting.read)(OnDevice()) == 1.5
     assert muting.events == ["mute", "read", *(["unmute"] if possible else [])]
     (row,) = context.writer.rows("transfers")
     assert isinstance(row, TransferRow)
@@ -76,20 +77,20 @@ def test_torch_warns_of_nothing_meanwhile_where_that_is_possible(
 
 
 def test_torch_warns_again_after_one_that_failed(
-    transfers: Transfers, context: CaptureContext
+    readbacks: Readbacks, context: CaptureContext
 ) -> None:
     muting = Muting(context, possible=True)
     with pytest.raises(RuntimeError, match="assert"):
-        wrapper(transfers, muting.fail)(OnDevice())
+        wrapper(readbacks, muting.fail)(OnDevice())
     assert muting.events == ["mute", "unmute"]
     assert context.writer.rows("transfers") == []
 
 
 def test_a_tensor_of_the_host_is_read_without_ado(
-    transfers: Transfers, context: CaptureContext
+    readbacks: Readbacks, context: CaptureContext
 ) -> None:
     muting = Muting(context, possible=True)
-    assert wrapper(transfers, torch.Tensor.item)(torch.tensor(2)) == 2
+    assert wrapper(readbacks, torch.Tensor.item)(torch.tensor(2)) == 2
     assert muting.events == []
 
 
@@ -103,10 +104,84 @@ def forbidden() -> Iterator[None]:
 
 
 def test_a_forbidden_one_is_told_of_at_its_line(
-    transfers: Transfers, context: CaptureContext
+    readbacks: Readbacks, context: CaptureContext
 ) -> None:
     muting = Muting(context, possible=True)
-    read = wrapper(transfers, muting.read)
+    read = wrapper(readbacks, muting.read)
     with forbidden(), pytest.raises(ImplicitSyncError, match=r"test_readbacks.py:\d+: read\("):
         read(OnDevice())
     assert muting.events[-1] == "unmute"
+
+
+def lines_of(context: CaptureContext) -> list[list[str]]:
+    """The functions on the stack of each row, innermost first."""
+    resolved = list(context.stacks.resolve())
+    names = {row.frame_id: row.function for row in resolved if isinstance(row, FrameRow)}
+    stacks = {row.stack_id: row for row in resolved if isinstance(row, StackRow)}
+    rows = context.writer.rows("transfers")
+    return [[names[i] for i in stacks[row.stack_id].frame_ids] for row in rows]
+
+
+def test_each_readback_of_a_print_has_its_whole_stack(
+    readbacks: Readbacks, context: CaptureContext
+) -> None:
+    read = wrapper(readbacks, lambda tensor: 1.0)
+
+    def element() -> None:
+        read(OnDevice())
+
+    def first() -> None:
+        element()
+        element()
+        element()
+
+    def second() -> None:
+        element()
+
+    def formatting() -> None:
+        first()
+        second()
+        first()
+
+    prints = readbacks._print(formatting)
+    prints()
+    prints()
+    functions = [[name.rpartition(".")[2] for name in names[:3]] for names in lines_of(context)]
+    expected = [["element", caller, "formatting"] for caller in ("first", "second", "first")]
+    once = [expected[0]] * 3 + [expected[1]] + [expected[2]] * 3
+    assert functions == once * 2
+    ids = [row.stack_id for row in context.writer.rows("transfers")]
+    assert len(set(ids)) == len(set(ids[:7])) * 2 == 14, "two lines print"
+    assert ids[:3] != ids[4:7], "two lines of formatting call it"
+
+
+def test_a_print_within_a_print_has_frames_of_its_own(readbacks: Readbacks) -> None:
+    seen: list[object] = []
+
+    def look(inner: Any = None) -> None:
+        seen.append(readbacks._printing.stacks)
+        if inner is not None:
+            inner()
+            seen.append(readbacks._printing.stacks)
+
+    prints = readbacks._print(look)
+    prints(prints)
+    before, inner, after = seen
+    assert before is after
+    assert before is not inner
+    assert readbacks._printing.stacks is None
+
+
+def test_a_print_keeps_no_variable_of_the_program(readbacks: Readbacks) -> None:
+    read = wrapper(readbacks, lambda tensor: 1.0)
+    kept: list[weakref.ref[OnDevice]] = []
+
+    def formatting() -> None:
+        tensor = OnDevice()
+        kept.append(weakref.ref(tensor))
+        read(tensor)
+        raise KeyError("in the print")
+
+    with pytest.raises(KeyError):
+        readbacks._print(formatting)()
+    assert [ref() for ref in kept] == [None]

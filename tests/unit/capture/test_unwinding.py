@@ -26,6 +26,7 @@ def replaced() -> list[object]:
         *(vars(torch.Tensor).get(name) for name in methods),
         vars(torch.cuda.Stream).get("synchronize"),
         vars(torch.cuda.Event).get("synchronize"),
+        torch._tensor_str._str,
         torch.distributed.barrier,
         torch.autograd._engine_run_backward,
         torch.autograd.graph._engine_run_backward,

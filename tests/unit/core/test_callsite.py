@@ -10,9 +10,11 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from syncscope import program
-from syncscope.callsite import StackTable, display_name, owner_of
+from syncscope.callsite import Burst, StackTable, display_name, owner_of
 from syncscope.recording.tables import FrameRow, StackRow
 
 
@@ -169,3 +171,75 @@ def test_code_without_a_source_file_still_gives_a_line() -> None:
     exec("probe.item()", {"probe": Probe(table)})
     frame = innermost(table)
     assert (frame.file, frame.line) == ("<string>", 1)
+
+
+class Walk:
+    """Calls as a tree says, with a burst asked about the stack at each leaf.
+
+    A tree is a list of what is done in turn: a leaf, an inner tree in one of two ways, or a
+    generator is run further from one of two lines.
+    """
+
+    def __init__(self) -> None:
+        self.table = StackTable()
+        self.burst = Burst(self.table)
+        self.pairs: list[tuple[int, int]] = []
+
+    def leaf(self) -> None:
+        frame = sys._getframe(1)
+        self.pairs.append((self.burst.id_of(frame), self.table.id_of(frame)))
+
+    def run(self, tree: list[Any]) -> None:
+        generator = self.steps()
+        for kind, part in tree:
+            if kind == "leaf":
+                self.leaf()
+            elif kind == "first":
+                self.run(part)
+            elif kind == "second":
+                self.around(part)
+            elif part:
+                next(generator, None)
+            else:
+                self.resume(generator)
+
+    def around(self, tree: list[Any]) -> None:
+        self.run(tree)
+
+    def steps(self) -> Iterator[None]:
+        while True:
+            self.inner()
+            yield
+
+    def inner(self) -> None:
+        self.leaf()
+
+    def resume(self, generator: Iterator[None]) -> None:
+        next(generator, None)
+
+
+TREES = st.recursive(
+    st.lists(st.tuples(st.just("leaf"), st.just(0)), max_size=3),
+    lambda inner: st.lists(
+        st.tuples(st.sampled_from(("first", "second")), inner)
+        | st.tuples(st.just("leaf"), st.just(0))
+        | st.tuples(st.just("generator"), st.booleans()),
+        max_size=6,
+    ),
+    max_leaves=12,
+)
+
+
+@given(TREES)
+def test_a_burst_names_the_same_stacks_as_a_whole_look(tree: list[Any]) -> None:
+    walk = Walk()
+    for _ in range(2):
+        walk.run(tree)
+    assert all(short == whole for short, whole in walk.pairs)
+
+
+def test_a_burst_is_not_misled_by_a_generator_that_another_line_runs_further() -> None:
+    walk = Walk()
+    walk.run([("generator", True), ("generator", False), ("generator", True)])
+    first, second, third = (short for short, _ in walk.pairs)
+    assert first == third != second
