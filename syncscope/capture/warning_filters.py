@@ -11,6 +11,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Any
 
 
@@ -33,12 +34,16 @@ class Ignored:
         return re.compile, (self._elsewhere,)
 
     def put_first(self) -> None:
-        """Go in front of all other filters, or stay there."""
+        """Go in front of the program's filters, behind earlier entries, or stay there.
+
+        Were it before those, then a thread that is at it when it goes would miss one of them.
+        """
         self.match = self._applies
         for filters in _in_force():
-            if not filters or filters[0] is not self._entry:
+            ours = list(takewhile(lambda entry: isinstance(entry[1], Ignored), filters))
+            if not any(entry is self._entry for entry in ours):
                 self._take_out(filters)
-                filters.insert(0, self._entry)
+                filters.insert(len(ours), self._entry)
 
     def remove(self) -> None:
         """Leave the filters."""

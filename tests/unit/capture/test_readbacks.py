@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -153,6 +154,32 @@ def test_each_readback_of_a_print_has_its_whole_stack(
     ids = [row.stack_id for row in context.writer.rows("transfers")]
     assert len(set(ids)) == len(set(ids[:7])) * 2 == 14, "two lines print"
     assert ids[:3] != ids[4:7], "two lines of formatting call it"
+
+
+def test_a_print_of_torch_is_seen_as_one(
+    readbacks: Readbacks, context: CaptureContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensor = torch.arange(0.5, 40)
+    expected = repr(tensor)
+    whole_looks: list[int] = []
+    id_of = context.stacks.id_of
+
+    def counted(frame: FrameType) -> int:
+        whole_looks.append(id_of(frame))
+        return whole_looks[-1]
+
+    monkeypatch.setattr(context.stacks, "id_of", counted)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True, raising=False)
+    readbacks.start()
+    try:
+        assert repr(tensor) == expected
+    finally:
+        readbacks.stop()
+    rows = len(context.writer.rows("transfers"))
+    assert rows > len(tensor), "each is read to measure it"
+    assert len(whole_looks) < 5
+    for functions in lines_of(context):
+        assert "test_a_print_of_torch_is_seen_as_one" in functions
 
 
 def test_a_print_within_a_print_has_frames_of_its_own(readbacks: Readbacks) -> None:

@@ -24,3 +24,25 @@ def test_a_context_with_filters_of_its_own_gets_an_entry_as_well_as_the_process(
         assert list(filters[1:]) == before
     ignored.remove()
     assert own == before == list(warnings.filters)
+
+
+def test_an_entry_that_goes_while_a_warning_is_looked_up_hides_none_from_an_earlier_one() -> None:
+    heard: list[str] = []
+
+    def hear(text: str) -> bool:
+        heard.append(text)
+        return True
+
+    def leave(text: str) -> bool:
+        later.remove()  # as another thread may do just then
+        return False
+
+    earlier, later = Ignored(hear, "$."), Ignored(leave, "$.")
+    earlier.put_first()
+    later.put_first()
+    try:
+        warnings.warn("waited", stacklevel=1)
+    finally:
+        later.remove()
+        earlier.remove()
+    assert heard == ["waited"]
