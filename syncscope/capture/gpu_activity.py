@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,13 +31,15 @@ from syncscope.patches import Patches
 from syncscope.recording.cuda_names import MAY_WAIT
 from syncscope.recording.tables import RuntimeRow
 from syncscope.recording.trace_batches import batches_of, runtime_rows
-from syncscope.recording.trace_contents import TraceContents
+from syncscope.recording.trace_contents import Activity, Calls, TraceContents
 from syncscope.recording.trace_events import TraceFile
 
 _STOPS_ANYWHERE = "profile_all_threads" in (
     torch._C._profiler._ExperimentalConfig.__init__.__doc__ or ""
 )
 """Whether torch.profiler can be stopped on another thread than the one that started it."""
+
+_RowsT = TypeVar("_RowsT", Activity, Calls)
 
 DETACHING_CALLS = 5
 DETACHING_PAUSE_S = 0.01
@@ -61,6 +63,7 @@ class GpuActivity:
         self._gathered: list[Iterator[tuple[str, pa.RecordBatch]]] = []
         context.writer.sources.append(self._take)
         self._seen = 0
+        self._last_id = 0
         self.lost = 0
 
     @property
@@ -170,10 +173,17 @@ class GpuActivity:
         activity, calls = contents.take_activity(), contents.take_calls()
         threads, where = np.unique(calls.thread_id, return_inverse=True)
         numbers = np.array([context.threads.native(thread) for thread in threads], np.int64)
-        calls = calls._replace(thread_id=numbers[where])
+        calls = self._numbered_on(calls._replace(thread_id=numbers[where]))
+        activity = self._numbered_on(activity)
+        self._last_id = int(max(calls.correlation_id.max(initial=0), self._last_id))
         self._gathered.append(batches_of(activity, calls, contents, origin_ns))
         self._seen += len(activity.name) + len(calls.name)
         return runtime_rows(calls, contents, origin_ns, MAY_WAIT)
+
+    def _numbered_on(self, rows: _RowsT) -> _RowsT:
+        """With correlation ids behind those of earlier windows: CUPTI counts from 1 in each."""
+        ids = rows.correlation_id
+        return rows._replace(correlation_id=np.where(ids > 0, ids + self._last_id, ids))
 
     def _take(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         gathered, self._gathered = self._gathered, []

@@ -74,6 +74,8 @@ def windows(folder: Path) -> object:
     items = site.count
     assert items == 3 * len(spans), (items, len(spans))
     assert site.per_step == 1, site
+    lengths = [step.length_ns for step in run.summary().steps if step.steady]
+    assert min(lengths) > 0.4 * statistics.median(lengths), lengths
     bare = statistics.median(before)
     return {
         "windows": len(spans), "steps": run.summary().run.steps, "items": items,

@@ -52,6 +52,28 @@ def test_kernels_and_calls_of_a_trace_become_rows_after_the_origin(
     assert not late, "an activity starts before its launch: the clocks do not agree"
 
 
+def test_each_window_has_correlation_ids_of_its_own(
+    tmp_path: Path, context: CaptureContext
+) -> None:
+    """CUPTI, detached after a window, counts from 1 again in the next."""
+    path = tmp_path / "window.json"
+    path.write_bytes(gzip.decompress(TRACE.read_bytes()))
+    collector = GpuActivity(context, lambda: None)
+    windows: list[dict[str, list[int]]] = []
+    for _ in range(2):
+        collector._keep(path)
+        ids: dict[str, list[int]] = {"activity": [], "runtime": []}
+        for table, batch in collector._take():
+            ids[table] += batch.column("correlation_id").to_pylist()
+        windows.append(ids)
+    first, second = windows
+    last = max(first["runtime"])
+    for table in first:
+        assert second[table] == [one + last if one > 0 else one for one in first[table]]
+    assert set(first["activity"]) & set(first["runtime"]), "an activity has a launch"
+    assert set(first["runtime"]).isdisjoint(one for one in second["activity"] if one > 0)
+
+
 def test_a_runtime_thread_is_the_python_thread_that_made_the_call(context: CaptureContext) -> None:
     number = context.threads.current()
     low = threading.get_ident() & 0xFFFFFFFF
