@@ -304,7 +304,9 @@ class Burst:
 
 def _held(frame: FrameType | None) -> Iterator[tuple[FrameType | None, CodeType, int]]:
     """A frame and its callers. A generator's is None: another caller may run it further."""
-    while frame is not None:
+    for _ in _DEPTHS:
+        if frame is None:
+            break
         code = frame.f_code
         yield None if code.co_flags & _MANY_CALLERS else frame, code, frame.f_lasti
         frame = frame.f_back

@@ -446,6 +446,30 @@ def own_profiler(folder: Path) -> object:
     return {"activity": states(manifest)["activity"], "kernels": kernels, "counts": counts(run)}
 
 
+def muted_readbacks(folder: Path) -> object:
+    """Torch warns of no readback that its wrapper notes, and of all other waits."""
+    from syncscope.capture.sync_filter import SyncFilter
+
+    heard: list[str] = []
+    asked = SyncFilter._asked
+
+    def counted(self: SyncFilter, text: str) -> bool:
+        heard.append(text)
+        return asked(self, text)
+
+    SyncFilter._asked = counted  # type: ignore[method-assign]
+    x = torch.ones(4, device="cuda")
+    with syncscope.record(folder, gpu_activity=False) as run:
+        for _ in range(50):
+            x.sum().item()
+        for _ in range(5):
+            x.nonzero()
+    found = counts(run)
+    assert found == {"x.sum().item()": 50, "x.nonzero()": 5}, found
+    assert len(heard) < 20, f"{len(heard)} warnings, threads: {threading.enumerate()}"
+    return {"waits": found, "warnings": len(heard)}
+
+
 def programs_warnings(folder: Path) -> object:
     """Warnings and sync debug modes of the program look as without us."""
     x = torch.ones(4, device="cuda")
