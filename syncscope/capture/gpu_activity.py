@@ -175,7 +175,8 @@ class GpuActivity:
         numbers = np.array([context.threads.native(thread) for thread in threads], np.int64)
         calls = self._numbered_on(calls._replace(thread_id=numbers[where]))
         activity = self._numbered_on(activity)
-        self._last_id = int(max(calls.correlation_id.max(initial=0), self._last_id))
+        for rows in (calls, activity):
+            self._last_id = int(rows.correlation_id.max(initial=self._last_id))
         self._gathered.append(batches_of(activity, calls, contents, origin_ns))
         self._seen += len(activity.name) + len(calls.name)
         return runtime_rows(calls, contents, origin_ns, MAY_WAIT)

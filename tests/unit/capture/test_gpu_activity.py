@@ -67,7 +67,7 @@ def test_each_window_has_correlation_ids_of_its_own(
             ids[table] += batch.column("correlation_id").to_pylist()
         windows.append(ids)
     first, second = windows
-    last = max(first["runtime"])
+    last = max(*first["runtime"], *first["activity"])
     for table in first:
         assert second[table] == [one + last if one > 0 else one for one in first[table]]
     assert set(first["activity"]) & set(first["runtime"]), "an activity has a launch"
