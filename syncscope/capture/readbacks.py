@@ -78,7 +78,7 @@ class Readbacks:
                 thread(), start, end, id_of(frame) if stacks is None else stacks.id_of(frame),
                 op, "d2h", size_bytes(self), "pageable", False, self.get_device(), -1, "",
             )  # fmt: skip
-            add(_new_row(TransferRow, row))  # half the time of TransferRow(...)
+            add(_new_row(TransferRow, row))  # some 0.2 us less than TransferRow(...)
             context.waited(end)
             check()
             return result
