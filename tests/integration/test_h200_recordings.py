@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,9 @@ CASES = sorted(path.name for path in (DATA / "h200_cases").iterdir() if path.is_
 # Lines that wait where no hook sees it on a real GPU: inside the allocator, inside thrust.
 # (Nor are races seen there: cases 41 and 42 are checked for their waits only.)
 UNSEEN = {"45_alloc_retry_cudafree": {20}, "50_sparse_coalesce": {18}}
+# As case 50 above; and the end of a process group, which waits inside NCCL.
+UNHEARD = {"50_sparse_coalesce": {18}, "49_barrier_and_object_collectives": {28}}
+MEASURED = json.loads((DATA / "cases" / "measured_h200.json").read_text(encoding="utf-8"))["cases"]
 
 
 def tags_of(lines: list[str], tag: str) -> set[int]:
@@ -59,6 +63,31 @@ def test_labelled_lines_of_a_case_are_reported_and_look_alikes_are_not(name: str
     assert tags_of(lines, "COPY") - copies == set()
     tagged = tags_of(lines, "SYNC") | tags_of(lines, "COPY")
     assert (waits | copies) - tagged == set()
+
+
+def driver_waits(name: str) -> set[int]:
+    """Lines of a case at which callbacks of the driver, measured apart from us, saw it wait."""
+    lines = MEASURED[name]["lines"].items()
+    return {
+        int(line)
+        for line, seen in lines
+        if seen["sync_debug_warnings"]
+        or any("Synchronize" in call for call in seen["driver_calls"])
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if MEASURED[name]["measured"]])
+def test_a_case_waits_at_the_lines_at_which_the_driver_saw_it_wait(name: str) -> None:
+    analysis = analyze(Recording(DATA / "h200_cases" / name))
+    waits = [
+        site
+        for site in analysis.summary.sites
+        if name in site.file and site.blocking and site.kind != "allocator"
+    ]
+    measured = driver_waits(name)
+    not_made = [site for site in waits if not lines_of([site]) & measured]
+    assert not_made == []
+    assert measured - lines_of(waits) == UNHEARD.get(name, set())
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
