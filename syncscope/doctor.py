@@ -14,6 +14,8 @@ from dataclasses import dataclass
 OLDEST_PYTHON = "3.11"
 OLDEST_TORCH = "2.6"
 PROBE_TIMEOUT_S = 120
+_CUPTI_ERROR = re.compile(r"failed with error CUPTI_ERROR_(?P<name>\w+)")
+"""As kineto says it, which also names one error that a reader might see instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def why_no_gpu(said: str, cuda: str | None, env: Mapping[str, str]) -> str:
 
 
 def _activity() -> Check:
-    # kineto is silent about CUPTI's errors unless it is told to be.
+    # Torch silences kineto once it is up: of an error that comes later only this level tells.
     env = os.environ | {"KINETO_LOG_LEVEL": "1"}
     try:
         tried = subprocess.run(
@@ -120,16 +122,18 @@ def activity_verdict(code: int, out: str, said: str) -> tuple[str, str]:
     """State and detail, from the exit code and the two outputs of `capture.probe`."""
     if code == 0 and out.strip() not in ("", "0"):
         return "ok", "torch.profiler records kernels, copies and runtime calls"
-    if "INSUFFICIENT_PRIVILEGES" in said:
+    refused = _CUPTI_ERROR.search(said)
+    error = refused["name"] if refused else ""
+    if error == "INSUFFICIENT_PRIVILEGES":
         return "no", (
             "the NVIDIA driver lets only administrators profile: load its module with "
             "NVreg_RestrictProfilingToAdminUsers=0, or run as root (in a container: "
             "--cap-add=SYS_ADMIN)"
         )
-    if "MULTIPLE_SUBSCRIBERS" in said or "NSYS_PROFILING_SESSION_ID" in os.environ:
+    if error.startswith("MULTIPLE_SUBSCRIBERS") or "NSYS_PROFILING_SESSION_ID" in os.environ:
         return "no", "another profiler (Nsight, a debugger, DCGM) holds CUPTI, which serves one"
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    why = f": {lines[-1]}" if lines else ""
+    why = f": {refused[0] if refused else lines[-1]}" if lines else ""
     return "no", f"torch.profiler saw nothing of a kernel that ran{why}"
 
 
