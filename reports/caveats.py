@@ -27,9 +27,8 @@ class Caveat:
 
 def caveats_of(analysis: Analysis) -> tuple[Caveat, ...]:
     """All caveats of a recording, warnings first."""
-    found = [*_about_run(analysis), *_about_collectors(analysis.manifest)]
+    found = [*_about_run(analysis), *recorders_caveats(analysis.manifest)]
     found += _about_coverage(analysis.summary, analysis.manifest)
-    found += [Caveat("note", visible(note, MAX_TEXT)) for note in analysis.manifest.notes]
     return tuple(sorted(found, key=lambda caveat: caveat.level != "warning"))
 
 
@@ -80,7 +79,8 @@ def _unfinished(run: RunSummary, manifest: Manifest) -> str:
     )
 
 
-def _about_collectors(manifest: Manifest) -> Iterator[Caveat]:
+def recorders_caveats(manifest: Manifest) -> Iterator[Caveat]:
+    """Those that the recorder knew of: what it could not record, what it lost, and its notes."""
     for collector in manifest.collectors:
         name = visible(collector.name, 60)
         if collector.state == "failed":
@@ -89,6 +89,8 @@ def _about_collectors(manifest: Manifest) -> Iterator[Caveat]:
         if collector.lost:
             lost = quantity(collector.lost, "event")
             yield Caveat("warning", f"{name} lost {lost}: counts are too low.")
+    for note in manifest.notes:
+        yield Caveat("note", visible(note, MAX_TEXT))
 
 
 def _about_coverage(summary: Summary, manifest: Manifest) -> Iterator[Caveat]:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from syncscope.analysis.result import Analysis
 from syncscope.records import Site
+from syncscope.reports.caveats import Caveat, recorders_caveats
 from syncscope.reports.figures import Figures, figures_of
 from syncscope.reports.plain_text import DEFAULT_WIDTH, MIN_WIDTH
 from syncscope.reports.site_filter import SiteFilter
@@ -77,8 +78,9 @@ def print_short_summary(analysis: Analysis, console: Console) -> None:
     page.paragraph(verdict.sentence, style="bold")
     if verdict.tone != "fine" and verdict.explanation:
         page.paragraph(verdict.explanation)
-    for note in analysis.manifest.notes:
-        page.paragraph(visible(note, 400), mark="· ", style="dim")
+    for caveat in recorders_caveats(analysis.manifest):
+        if caveat.level == "note" or not figures.has_activity:
+            _write_caveat(page, caveat)
     for site in worth_attention(analysis)[:SHORT_TOP]:
         gain = gain_of(site, figures)
         step = " a step" if gain and figures.has_steps else ""
@@ -98,12 +100,13 @@ def _write_head(page: Page, view: ReportView) -> None:
     page.line()
     _write_verdict(page, view.verdict)
     for caveat in view.caveats:
-        warning = caveat.level == "warning"
-        page.paragraph(
-            caveat.text,
-            mark="! " if warning else "· ",
-            style="yellow" if warning else "dim",
-        )
+        _write_caveat(page, caveat)
+
+
+def _write_caveat(page: Page, caveat: Caveat) -> None:
+    warning = caveat.level == "warning"
+    mark, style = ("! ", "yellow") if warning else ("· ", "dim")
+    page.paragraph(caveat.text, mark=mark, style=style)
 
 
 def _write_verdict(page: Page, verdict: Verdict) -> None:

@@ -9,6 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from syncscope.recording.manifest import CollectorStatus
 from syncscope.records import Coverage, Origin
 from syncscope.reports.site_filter import SiteFilter
 from syncscope.reports.text_report import print_short_summary, print_text, render_text
@@ -152,6 +153,18 @@ def test_the_short_summary_is_the_verdict_and_three_lines(analyses):
         "  train.py:8  images.to(device)  up to 1.45 ms a step",
         "",
     ]
+
+
+def test_the_short_summary_says_why_no_gpu_activity_was_recorded(analyses):
+    failed = CollectorStatus("activity", "failed", "another tool holds it")
+    manifest = analyses.make_manifest(collectors=(failed,), notes=("Recorded 10 s.",))
+    seen = analyses.make_summary(analyses.make_site())
+    blind = replace(seen, gpu=())
+    lines = {"! Not recorded: activity failed (another tool holds it).", "· Recorded 10 s."}
+    assert lines <= set(short(analyses.make_analysis(blind, manifest), width=120).split("\n"))
+    told = short(analyses.make_analysis(seen, manifest), width=120)
+    assert "· Recorded 10 s." in told
+    assert "Not recorded" not in told
 
 
 def test_the_short_summary_of_a_clean_run_is_one_line(analyses):
