@@ -43,6 +43,8 @@ _RowsT = TypeVar("_RowsT", Activity, Calls)
 
 DETACHING_CALLS = 5
 DETACHING_PAUSE_S = 0.01
+KINETO_ERRORS = "4"
+"""ERROR of libkineto's `LoggerOutputType`."""
 
 
 class GpuActivity:
@@ -90,8 +92,9 @@ class GpuActivity:
         if self._seen:
             return "on", ""
         return "failed", (
-            "torch.profiler gave no GPU activity: nothing ran in the window, or another tool "
-            "(Nsight, rocprof, a debugger) holds the GPU's profiling interface"
+            "torch.profiler gave no GPU activity: another tool (Nsight, compute-sanitizer, "
+            "rocprof, a debugger) holds the GPU's profiling interface, or `syncscope doctor` "
+            "says why"
         )
 
     def begin(self) -> int:
@@ -105,7 +108,7 @@ class GpuActivity:
             activities=[torch.profiler.ProfilerActivity.CUDA],
             experimental_config=_experimental_config(),
         )
-        with quietly():
+        with quietly(), _kineto_silent():
             profiler.start()
         self._profiler, self._thread = profiler, threading.get_ident()
         self._make_way()
@@ -211,6 +214,22 @@ def _vanishing_file(folder: Path) -> Iterator[Path]:
         path = Path(links, "window.json")
         Path(f"{path}.tmp").symlink_to(f"/proc/self/fd/{file.fileno()}")
         yield path
+
+
+@contextlib.contextmanager
+def _kineto_silent() -> Iterator[None]:
+    """Where CUPTI is taken, kineto says so on stderr, once, before torch sets its log level.
+
+    Torch sets the same level, that of errors (libkineto's `suppressLibkinetoLogMessages`).
+    """
+    if "KINETO_LOG_LEVEL" in os.environ:
+        yield
+        return
+    os.environ["KINETO_LOG_LEVEL"] = KINETO_ERRORS
+    try:
+        yield
+    finally:
+        del os.environ["KINETO_LOG_LEVEL"]
 
 
 @contextlib.contextmanager

@@ -91,6 +91,30 @@ def test_there_is_no_cupti_to_detach_where_torch_is_built_for_rocm(
         assert "TEARDOWN_CUPTI" not in os.environ
 
 
+@pytest.mark.parametrize("theirs", [None, "1"])
+def test_kineto_says_only_errors_while_a_window_opens_unless_the_user_set_its_level(
+    context: CaptureContext, monkeypatch: pytest.MonkeyPatch, theirs: str | None
+) -> None:
+    levels: list[str | None] = []
+
+    class Profiler:
+        def __init__(self, **_: object) -> None:
+            pass
+
+        def start(self) -> None:
+            levels.append(os.environ.get("KINETO_LOG_LEVEL"))
+
+    monkeypatch.setattr(torch.profiler, "profile", Profiler)
+    monkeypatch.delenv("KINETO_LOG_LEVEL", raising=False)
+    if theirs is not None:
+        monkeypatch.setenv("KINETO_LOG_LEVEL", theirs)
+    collector = GpuActivity(context, lambda: None)
+    collector.begin()
+    collector.abandon()
+    assert levels == [theirs or gpu_activity.KINETO_ERRORS]
+    assert os.environ.get("KINETO_LOG_LEVEL") == theirs
+
+
 @pytest.mark.parametrize("anywhere", [True, False])
 def test_a_window_opens_and_closes_where_that_does_no_harm(
     context: CaptureContext, monkeypatch: pytest.MonkeyPatch, anywhere: bool
