@@ -19,6 +19,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import torch
@@ -451,19 +452,20 @@ def muted_readbacks(folder: Path) -> object:
     from syncscope.capture.sync_filter import SyncFilter
 
     heard: list[str] = []
-    asked = SyncFilter._asked
 
-    def counted(self: SyncFilter, text: str) -> bool:
-        heard.append(text)
-        return asked(self, text)
+    def called(frame: FrameType, event: str, _: object) -> None:
+        # A wrapper around it would be taken for the line that waited.
+        if event == "call" and frame.f_code is SyncFilter._asked.__code__:
+            heard.append(frame.f_locals["text"])
 
-    SyncFilter._asked = counted  # type: ignore[method-assign]
     x = torch.ones(4, device="cuda")
     with syncscope.record(folder, gpu_activity=False) as run:
+        sys.setprofile(called)
         for _ in range(50):
             x.sum().item()
         for _ in range(5):
             x.nonzero()
+        sys.setprofile(None)
     found = counts(run)
     assert found == {"x.sum().item()": 50, "x.nonzero()": 5}, found
     assert len(heard) < 20, f"{len(heard)} warnings, threads: {threading.enumerate()}"

@@ -33,6 +33,8 @@ TIMEOUT_S = 150
 class Check:
     """A command that exits with 0 if all is well; its last line of output says what it saw.
 
+    77 says that this machine has not what it needs.
+
     "{left}" in it stands for the seconds that it may take for measuring, `most_s` at most.
     """
 
@@ -57,8 +59,9 @@ def checks(out: Path) -> list[Check]:
     programs, python = str(HERE / "programs.py"), sys.executable
     stress = str(HERE / "stress.py")
     beside = [
-        Check(name, (python, programs, name, str(out / "runs" / name)))
-        for name in programs_in(HERE / "programs.py")
+        Check(name, (python, str(file), name, str(out / "runs" / name)))
+        for file in (HERE / "programs.py", HERE / "neighbours.py")
+        for name in programs_in(file)
     ]
     beside += [
         Check(f"case {name}", (python, str(HERE / "judge.py"), "case", name, str(out / "cases")))
@@ -85,7 +88,7 @@ def checks(out: Path) -> list[Check]:
 
 
 def programs_in(file: Path) -> list[str]:
-    """The programs of programs.py that do not measure time, in the order of the file."""
+    """The programs of a file that do not measure time, in its order."""
     names = re.findall(r"^def (\w+)\(folder: Path\) -> object:$", file.read_text(), re.MULTILINE)
     return [name for name in names if name != "calibration"]
 
@@ -110,7 +113,7 @@ def run(check: Check, out: Path, env: dict[str, str], deadline: float) -> Outcom
         except subprocess.TimeoutExpired:
             code = -1
     lines = log.read_text(errors="replace").strip().splitlines() or [""]
-    state = "ok" if code == 0 else "FAILED"
+    state = {0: "ok", 77: "skipped"}.get(code, "FAILED")
     said = f"no end after {limit:.0f} s" if code == -1 else lines[-1]
     return Outcome(check.name, state, round(time.monotonic() - began, 1), said)
 
