@@ -124,6 +124,8 @@ class GpuActivity:
         next CUDA call, and hangs when that is one of the exit handlers'.
         """
         end_ns = self._context.now()
+        # Reading a window can keep the writer's thread from running: a kill would take its rows.
+        self._context.writer.flush()
         results = self._stop(detach=not exiting)
         if results is None:
             raise RuntimeError("torch.profiler gave no result: does another tool profile the GPU?")

@@ -92,7 +92,7 @@ def under(tool: list[str], folder: Path) -> object:
     return seen(folder)
 
 
-def seen(folder: Path) -> object:
+def seen(folder: Path) -> dict[str, object]:
     """What a recording holds, all waits with their lines."""
     run = syncscope.load(folder)
     waits = {site.expression: site.count for site in run.summary().sites}

@@ -15,6 +15,10 @@ class Rows:
     def __init__(self) -> None:
         self.tables: dict[str, list[Row]] = {name: [] for name in TABLES}
         self.sources: list[object] = []
+        self.flushed = 0
+
+    def flush(self) -> None:
+        self.flushed += 1
 
     def rows(self, table: str) -> list[Row]:
         return self.tables[table]

@@ -192,6 +192,19 @@ def test_what_torch_profiler_could_not_write_has_a_reason(context: CaptureContex
         collector.end(exiting=True)
 
 
+def test_rows_are_written_before_a_window_is_read(context: CaptureContext) -> None:
+    def stop(**_: object) -> None:
+        flushed.append(writer.flushed)
+
+    flushed: list[int] = []
+    context.writer = writer = Rows()  # type: ignore[assignment]
+    collector = GpuActivity(context, lambda: None)
+    collector._stop = stop  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="gave no result"):
+        collector.end(exiting=False)
+    assert flushed == [1]
+
+
 def test_a_kill_while_a_window_is_read_leaves_nothing_large(
     context: CaptureContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
