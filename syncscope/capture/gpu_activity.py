@@ -44,7 +44,10 @@ _RowsT = TypeVar("_RowsT", Activity, Calls)
 DETACHING_CALLS = 5
 DETACHING_PAUSE_S = 0.01
 KINETO_ERRORS = "4"
-"""ERROR of libkineto's `LoggerOutputType`."""
+"""ERROR of libkineto's `LoggerOutputType`, to which torch sets its log level as well.
+
+Torch does so only after kineto came up, which says on stderr where CUPTI is taken.
+"""
 
 
 class GpuActivity:
@@ -108,7 +111,7 @@ class GpuActivity:
             activities=[torch.profiler.ProfilerActivity.CUDA],
             experimental_config=_experimental_config(),
         )
-        with quietly(), _kineto_silent():
+        with quietly(), _environment("KINETO_LOG_LEVEL", KINETO_ERRORS):
             profiler.start()
         self._profiler, self._thread = profiler, threading.get_ident()
         self._make_way()
@@ -219,19 +222,16 @@ def _vanishing_file(folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _kineto_silent() -> Iterator[None]:
-    """Where CUPTI is taken, kineto says so on stderr, once, before torch sets its log level.
-
-    Torch sets the same level, that of errors (libkineto's `suppressLibkinetoLogMessages`).
-    """
-    if "KINETO_LOG_LEVEL" in os.environ:
+def _environment(name: str, value: str) -> Iterator[None]:
+    """A variable for kineto, which keeps the value that the user gave it."""
+    if name in os.environ:
         yield
         return
-    os.environ["KINETO_LOG_LEVEL"] = KINETO_ERRORS
+    os.environ[name] = value
     try:
         yield
     finally:
-        del os.environ["KINETO_LOG_LEVEL"]
+        del os.environ[name]
 
 
 @contextlib.contextmanager
@@ -240,11 +240,8 @@ def _detaching(wanted: bool) -> Iterator[None]:
     if not wanted or torch.version.hip or "TEARDOWN_CUPTI" in os.environ:
         yield
         return
-    os.environ["TEARDOWN_CUPTI"] = "1"
-    try:
+    with _environment("TEARDOWN_CUPTI", "1"):
         yield
-    finally:
-        del os.environ["TEARDOWN_CUPTI"]
     for _ in range(DETACHING_CALLS):
         time.sleep(DETACHING_PAUSE_S)  # a thread of kineto's prepares it
         torch.cuda.current_stream().query()
