@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,15 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.gpu.verify_capture import NOT_HERE, programs_in
+
 HERE = Path(__file__).resolve().parent
 PROGRAMS = [
-    (file, name)
-    for file in ("programs.py", "neighbours.py")
-    for name in re.findall(
-        r"^def (\w+)\(folder: Path\) -> object:$", (HERE / file).read_text(), re.MULTILINE
-    )
+    (file, name) for file in ("programs.py", "neighbours.py") for name in programs_in(HERE / file)
 ]
-NOT_HERE = 77
 STRESSES = (
     ("threads", "--seconds", "60"),
     ("cycles", "--count", "100"),

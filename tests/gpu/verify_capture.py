@@ -27,13 +27,13 @@ HERE = Path(__file__).resolve().parent
 CASES = sorted(path.stem for path in (ROOT / "tests" / "data" / "cases").glob("[0-9]*.py"))
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
 TIMEOUT_S = 150
+NOT_HERE = 77
+"""Exit code of a check that needs what this machine has not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """A command that exits with 0 if all is well; its last line of output says what it saw.
-
-    77 says that this machine has not what it needs.
 
     "{left}" in it stands for the seconds that it may take for measuring, `most_s` at most.
     """
@@ -62,6 +62,7 @@ def checks(out: Path) -> list[Check]:
         Check(name, (python, str(file), name, str(out / "runs" / name)))
         for file in (HERE / "programs.py", HERE / "neighbours.py")
         for name in programs_in(file)
+        if name != "calibration"
     ]
     beside += [
         Check(f"case {name}", (python, str(HERE / "judge.py"), "case", name, str(out / "cases")))
@@ -88,9 +89,8 @@ def checks(out: Path) -> list[Check]:
 
 
 def programs_in(file: Path) -> list[str]:
-    """The programs of a file that do not measure time, in its order."""
-    names = re.findall(r"^def (\w+)\(folder: Path\) -> object:$", file.read_text(), re.MULTILINE)
-    return [name for name in names if name != "calibration"]
+    """The programs of a file, in its order."""
+    return re.findall(r"^def (\w+)\(folder: Path\) -> object:$", file.read_text(), re.MULTILINE)
 
 
 def run(check: Check, out: Path, env: dict[str, str], deadline: float) -> Outcome:
@@ -113,7 +113,7 @@ def run(check: Check, out: Path, env: dict[str, str], deadline: float) -> Outcom
         except subprocess.TimeoutExpired:
             code = -1
     lines = log.read_text(errors="replace").strip().splitlines() or [""]
-    state = {0: "ok", 77: "skipped"}.get(code, "FAILED")
+    state = {0: "ok", NOT_HERE: "skipped"}.get(code, "FAILED")
     said = f"no end after {limit:.0f} s" if code == -1 else lines[-1]
     return Outcome(check.name, state, round(time.monotonic() - began, 1), said)
 
