@@ -75,11 +75,10 @@ class CaptureContext:
 
     What it does then lies in the rows of calls around the wait.
     """
-    mute: Callable[[], bool] = lambda: False
-    """Keep torch from warning of waits until `unmute`, for a call that its wrapper notes itself.
-
-    False: not now, and there is nothing to undo.
-    """
+    can_mute: Callable[[], bool] = lambda: False
+    """Whether torch may be kept from warning of waits that a wrapper notes itself."""
+    mute: Callable[[], None] = lambda: None
+    """Keep it from that until `unmute`."""
     unmute: Callable[[], None] = lambda: None
 
     def now(self) -> int:

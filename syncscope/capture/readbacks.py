@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,9 +27,17 @@ _METHODS = ("item", "tolist", "numpy")
 _getframe, _new_row = sys._getframe, tuple.__new__
 
 
+class _Print(NamedTuple):
+    """What the readbacks of one print have in common."""
+
+    stacks: Burst
+    thread_id: int
+    can_mute: bool
+
+
 class _Printing(threading.local):
-    stacks: Burst | None = None
-    """Those of the readbacks of the print that this thread is at."""
+    now: _Print | None = None
+    """The print that this thread is at."""
 
 
 class Readbacks:
@@ -49,13 +58,17 @@ class Readbacks:
             wrapper = self._readback(f"Tensor.{name}", original)
             self.code = wrapper.__code__
             self._patches.put(torch.Tensor, name, functools.wraps(original)(wrapper))
-        formatting = getattr(torch._tensor_str, "_str", None)
-        if formatting is not None:
-            self._patches.put(torch._tensor_str, "_str", self._print(formatting))
+        self._put(torch._tensor_str, "_str", self._print)
+        self._put(getattr(torch._tensor_str, "_Formatter", None), "format", self._format)
 
     def stop(self) -> None:
         """Unwrap the methods."""
         self._patches.undo()
+
+    def _put(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+        original = getattr(owner, name, None)
+        if original is not None:
+            self._patches.put(owner, name, functools.wraps(original)(make(original)))
 
     def _readback(self, op: str, original: Any) -> Any:
         context, flights, printing = self._context, self._flights, self._printing
@@ -66,16 +79,21 @@ class Readbacks:
             if not self.is_cuda:
                 flights.touch(self, op, writes=False)
                 return original(self, *args, **kwargs)
-            start, muted = now(), context.mute()
+            within = printing.now
+            muted = context.can_mute() if within is None else within.can_mute
+            start = now()
+            if muted:
+                context.mute()
             try:
                 result = original(self, *args, **kwargs)
             finally:
                 if muted:
                     context.unmute()
-            end, stacks, frame = now(), printing.stacks, _getframe(1)
+            end, frame = now(), _getframe(1)
             context.waits += 1
             row = (
-                thread(), start, end, id_of(frame) if stacks is None else stacks.id_of(frame),
+                thread() if within is None else within.thread_id, start, end,
+                id_of(frame) if within is None else within.stacks.id_of(frame),
                 op, "d2h", size_bytes(self), "pageable", False, self.get_device(), -1, "",
             )  # fmt: skip
             add(_new_row(TransferRow, row))  # some 0.2 us less than TransferRow(...)
@@ -86,17 +104,36 @@ class Readbacks:
         return readback
 
     def _print(self, original: Any) -> Any:
-        stacks, printing = self._context.stacks, self._printing
+        context, printing = self._context, self._printing
 
-        @functools.wraps(original)
         def _str(*args: Any, **kwargs: Any) -> Any:
-            around, printing.stacks = printing.stacks, Burst(stacks)
+            around = printing.now
+            printing.now = _Print(
+                Burst(context.stacks), context.threads.current(), context.can_mute()
+            )
             try:
                 return original(*args, **kwargs)
             finally:
-                printing.stacks = around
+                printing.now = around
 
         return _str
+
+    def _format(self, original: Any) -> Any:
+        """Torch asks for each number whether it is one of those in scientific notation.
+
+        The answer is a tensor on the GPU, and its truth a wait of which torch would warn. To hear
+        of that costs some 6 us on an H200, to note it here some 2 us.
+        """
+        printing = self._printing
+        readback = self._readback("Tensor.__bool__", lambda asked, *number: original(*number))
+
+        def formatted(formatter: Any, value: Any) -> Any:
+            within, asked = printing.now, getattr(formatter, "sci_mode", None)
+            if within is None or not within.can_mute or not isinstance(asked, torch.Tensor):
+                return original(formatter, value)
+            return readback(asked, formatter, value)
+
+        return formatted
 
 
 def size_bytes(tensor: torch.Tensor) -> int:

@@ -72,17 +72,18 @@ class SyncFilter:
         torch._C._cuda_set_sync_debug_mode(self._program_mode)
         self._give_back_shown()
 
-    def mute(self) -> bool:
-        """Hear nothing until `unmute`. False where others would go unheard, or wait for warnings.
+    def can_mute(self) -> bool:
+        """Whether nobody else would go unheard, or wait for a warning, between the two below.
 
         The mode is that of the process. A warning costs some 2 us, heard or not.
         """
         unheard = self._started and self._program_mode == _OFF and program_has_one()
         # To a program that wants each warning torch would say each time that the mode is new.
-        if not unheard or torch.is_warn_always_enabled():
-            return False
+        return unheard and not torch.is_warn_always_enabled()
+
+    def mute(self) -> None:
+        """Hear nothing until `unmute`."""
         self._set_mode(_OFF)
-        return True
 
     def unmute(self) -> None:
         """Hear again."""

@@ -32,14 +32,17 @@ class SyncWarnings:
     def start(self) -> None:
         """Needs CUDA to be initialized."""
         self._filter.start()
-        self._context.mute, self._context.unmute = self._mute, self._filter.unmute
+        context, warnings = self._context, self._filter
+        context.can_mute, context.mute, context.unmute = (
+            self._can_mute, warnings.mute, warnings.unmute,
+        )  # fmt: skip
 
     def stop(self) -> None:
         """Hear no more of them."""
         self._filter.stop()
 
-    def _mute(self) -> bool:
-        return not self.listeners and self._filter.mute()
+    def _can_mute(self) -> bool:
+        return not self.listeners and self._filter.can_mute()
 
     def tell(self, stack_id: int) -> None:
         """Note a wait that ended just now at this stack."""

@@ -472,6 +472,38 @@ def muted_readbacks(folder: Path) -> object:
     return {"waits": found, "warnings": len(heard)}
 
 
+def prints(folder: Path) -> object:
+    """A print waits as often as torch warns by itself, and all of it is at its line.
+
+    Where the program has another thread, torch is not kept from warning.
+    """
+    x = torch.randn(200, device="cuda")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        text = str(x)
+        torch.cuda.set_sync_debug_mode("default")
+    expected = sum("called a synchronizing" in str(warning.message) for warning in warned)
+    assert expected > 2 * len(x), [str(warning.message) for warning in warned]
+    found = {}
+    for name, gpu_activity, others in (
+        ("free", False, 0), ("free beside a thread", False, 1),
+        ("full", True, 0), ("full beside a thread", True, 1),
+    ):  # fmt: skip
+        done = threading.Event()
+        threads = [threading.Thread(target=done.wait) for _ in range(others)]
+        for thread in threads:
+            thread.start()
+        with syncscope.record(folder / name, gpu_activity=gpu_activity) as run:
+            assert str(x) == text
+        done.set()
+        for thread in threads:
+            thread.join()
+        found[name] = counts(run)
+    assert all(waits == {"str(x)": expected} for waits in found.values()), (expected, found)
+    return {"waits": expected}
+
+
 def programs_warnings(folder: Path) -> object:
     """Warnings and sync debug modes of the program look as without us."""
     x = torch.ones(4, device="cuda")

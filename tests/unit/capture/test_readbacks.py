@@ -33,12 +33,9 @@ class Muting:
 
     def __init__(self, context: CaptureContext, *, possible: bool) -> None:
         self.events: list[str] = []
-        self.possible = possible
-        context.mute, context.unmute = self.mute, lambda: self.events.append("unmute")
-
-    def mute(self) -> bool:
-        self.events.append("mute")
-        return self.possible
+        context.can_mute = lambda: possible
+        context.mute = lambda: self.events.append("mute")
+        context.unmute = lambda: self.events.append("unmute")
 
     def read(self, tensor: OnDevice) -> float:
         self.events.append("read")
@@ -63,7 +60,7 @@ def test_torch_warns_of_nothing_meanwhile_where_that_is_possible(
 ) -> None:
     muting = Muting(context, possible=possible)
     assert wrapper(readbacks, muting.read)(OnDevice()) == 1.5
-    assert muting.events == ["mute", "read", *(["unmute"] if possible else [])]
+    assert muting.events == (["mute", "read", "unmute"] if possible else ["read"])
     (row,) = context.writer.rows("transfers")
     assert isinstance(row, TransferRow)
     assert (row.op, row.direction, row.size_bytes, row.memory) == (
@@ -156,11 +153,23 @@ def test_each_readback_of_a_print_has_its_whole_stack(
     assert ids[:3] != ids[4:7], "two lines of formatting call it"
 
 
+@pytest.fixture
+def on_device(readbacks: Readbacks, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tensors of the host pass for tensors of the device; their readbacks are noted."""
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True, raising=False)
+    readbacks.start()
+    yield
+    readbacks.stop()
+
+
+NUMBERS = torch.arange(0.5, 40)
+PRINTED = repr(NUMBERS)
+
+
+@pytest.mark.usefixtures("on_device")
 def test_a_print_of_torch_is_seen_as_one(
-    readbacks: Readbacks, context: CaptureContext, monkeypatch: pytest.MonkeyPatch
+    context: CaptureContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tensor = torch.arange(0.5, 40)
-    expected = repr(tensor)
     whole_looks: list[int] = []
     id_of = context.stacks.id_of
 
@@ -169,34 +178,53 @@ def test_a_print_of_torch_is_seen_as_one(
         return whole_looks[-1]
 
     monkeypatch.setattr(context.stacks, "id_of", counted)
-    monkeypatch.setattr(torch.Tensor, "is_cuda", True, raising=False)
-    readbacks.start()
-    try:
-        assert repr(tensor) == expected
-    finally:
-        readbacks.stop()
+    assert repr(NUMBERS) == PRINTED
     rows = len(context.writer.rows("transfers"))
-    assert rows > len(tensor), "each is read to measure it"
+    assert rows > len(NUMBERS), "each is read to measure it"
     assert len(whole_looks) < 5
     for functions in lines_of(context):
         assert "test_a_print_of_torch_is_seen_as_one" in functions
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("possible", [True, False])
+def test_what_torch_asks_for_each_number_of_a_print_is_noted_where_it_will_not_warn(
+    context: CaptureContext, possible: bool
+) -> None:
+    """Where torch does warn, that is heard and would be noted twice."""
+    muting = Muting(context, possible=possible)
+    assert repr(NUMBERS) == PRINTED
+    rows = context.writer.rows("transfers")
+    asked = [row for row in rows if isinstance(row, TransferRow) and row.op == "Tensor.__bool__"]
+    assert len(asked) == (len(NUMBERS) if possible else 0)
+    assert [row.size_bytes for row in asked] == [1] * len(asked), "a truth value"
+    assert muting.events == ["mute", "unmute"] * (len(rows) if possible else 0)
+
+
+@pytest.mark.usefixtures("on_device")
+def test_only_a_print_asks_for_each_number(context: CaptureContext) -> None:
+    Muting(context, possible=True)
+    formatter = torch._tensor_str._Formatter(NUMBERS)
+    context.writer.rows("transfers").clear()
+    assert formatter.format(2.5) == " 2.5000"
+    assert context.writer.rows("transfers") == []
 
 
 def test_a_print_within_a_print_has_frames_of_its_own(readbacks: Readbacks) -> None:
     seen: list[object] = []
 
     def look(inner: Any = None) -> None:
-        seen.append(readbacks._printing.stacks)
+        seen.append(readbacks._printing.now)
         if inner is not None:
             inner()
-            seen.append(readbacks._printing.stacks)
+            seen.append(readbacks._printing.now)
 
     prints = readbacks._print(look)
     prints(prints)
     before, inner, after = seen
     assert before is after
     assert before is not inner
-    assert readbacks._printing.stacks is None
+    assert readbacks._printing.now is None
 
 
 def test_a_print_keeps_no_variable_of_the_program(readbacks: Readbacks) -> None:
