@@ -19,6 +19,7 @@ from syncscope.context import CaptureContext
 from syncscope.errors import UsageError
 from syncscope.interrupts import uninterrupted
 from syncscope.options import RecordOptions
+from syncscope.patches import Patches
 from syncscope.progress import Progress
 from syncscope.recording.folders import rank_and_size
 from syncscope.recording.manifest import Device, Exit, Manifest
@@ -28,6 +29,7 @@ from syncscope.recording.writer import RecordingWriter
 from syncscope.shadow.gpus import find_gpu
 from syncscope.sources import copy_sources
 from syncscope.version import __version__
+from syncscope.warning_lines import install_warning_lines
 from syncscope.windows import Windows
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ class Recorder:
         self.writer = RecordingWriter(folder, self._manifest)
         self.context = CaptureContext(self.writer, StackTable(), origin_unix_ns=origin)
         self.writer.before_flush.append(self._resolve_stacks)
+        self._patches = Patches()
         self._collectors = Collectors()
         self._windows = Windows(self.context, self._collectors)
         self._progress = Progress(options, self.context, self._windows, self._collectors)
@@ -113,6 +116,7 @@ class Recorder:
         self._manifest = replace(
             self._manifest, notes=(), versions=self._manifest.versions | _torch_versions()
         )
+        install_warning_lines(self._patches)
         if self.options.device == "shadow" or not cuda:
             self._start_shadow()
         else:
@@ -142,6 +146,7 @@ class Recorder:
             self._cuda_start.stop()
         self._progress.end(exiting=exiting)
         self._collectors.stop()
+        self._patches.undo()
         if not self.started:
             self.writer.discard()
             return
@@ -182,6 +187,7 @@ class Recorder:
         if not self._manifest.simulated:
             self._progress.end(exiting=True)
             self._collectors.stop()
+            self._patches.undo()
 
     @property
     def started(self) -> bool:

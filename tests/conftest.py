@@ -32,6 +32,7 @@ def _state() -> dict[str, Any]:
     torch = sys.modules.get("torch")
     if torch is not None:
         state["methods"] = {name: getattr(torch.Tensor, name) for name in PATCHED_TENSOR_METHODS}
+        state["printing"] = (torch._tensor_str._str, torch._tensor_str._Formatter.format)
         state["synchronize"] = torch.cuda.synchronize
         state["lazy_init"] = torch.cuda._lazy_init
         state["is_available"] = torch.cuda.is_available

@@ -26,7 +26,6 @@ from syncscope.shadow import (
     threads,
     torch_api,
     unsupported,
-    warning_lines,
 )
 from syncscope.shadow.dispatch_mode import ShadowDispatchMode
 from syncscope.shadow.gpus import find_gpu
@@ -116,7 +115,6 @@ class ShadowGpu:
         cuda = cuda_api.install(machine, patches)
         autocast.install(patches)
         generators.install(cuda, patches)
-        warning_lines.install(patches)
         distributed.install(machine, patches)
         parallel.install(patches)
         linalg_api.install(patches)

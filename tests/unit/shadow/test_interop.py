@@ -157,6 +157,7 @@ def test_singular_values_are_the_cpus_to_the_last_digit(make_session: Any) -> No
     assert ("aten::_linalg_svd", "linalg_info") in session.waits()
 
 
+@pytest.mark.usefixtures("warning_lines")
 def test_warnings_name_the_line_that_called_and_come_once_a_line(session: Any) -> None:
     x = torch.ones(2, 3, 4, device="cuda")
     with warnings.catch_warnings(record=True) as caught:
@@ -172,6 +173,7 @@ def test_warnings_name_the_line_that_called_and_come_once_a_line(session: Any) -
     assert len({warning.lineno for warning in caught}) == len(names) >= 3
 
 
+@pytest.mark.usefixtures("warning_lines")
 def test_a_module_filter_of_the_program_holds(session: Any) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")

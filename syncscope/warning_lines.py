@@ -1,4 +1,4 @@
-"""Warnings of PyTorch name the program's line, though the shadow GPU stands in between.
+"""Warnings name the program's line, though a function of ours stands in between.
 
 PyTorch warns in C++ in the name of the innermost Python frame. Where that is one of ours, the
 warning is issued again for the frame that called us, with that module's filters and registry.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from syncscope.callsite import owner_of
-from syncscope.shadow.patching import FunctionPatches
+from syncscope.patches import Patches
 
 
-def install(patches: FunctionPatches) -> None:
+def install_warning_lines(patches: Patches) -> None:
     """Look at each warning that is about to be shown."""
     show = warnings._showwarnmsg  # type: ignore[attr-defined]
 
@@ -23,12 +24,12 @@ def install(patches: FunctionPatches) -> None:
         if owner_of(message.filename) != "syncscope":
             show(message)
             return
-        frame = sys._getframe(1)
-        caller = _caller(frame)
+        named = _outwards(sys._getframe(1), lambda file: file == message.filename)
+        caller = _outwards(named, lambda file: owner_of(file) != "syncscope")
         if caller is None:
             show(message)
             return
-        _forget(frame)
+        _forget(named)
         warnings.warn_explicit(
             message.message,
             message.category,
@@ -42,16 +43,15 @@ def install(patches: FunctionPatches) -> None:
     patches.put(warnings, "_showwarnmsg", show_warning)
 
 
-def _caller(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame that is not ours."""
-    while frame is not None and owner_of(frame.f_code.co_filename) == "syncscope":
+def _outwards(frame: FrameType | None, wanted: Callable[[str], bool]) -> FrameType | None:
+    """The first frame whose file is wanted, of this one and its callers."""
+    while frame is not None and not wanted(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
 
-def _forget(frame: FrameType) -> None:
+def _forget(frame: FrameType | None) -> None:
     """Our own line may warn again, for another line of the program."""
-    own: FrameType | None = frame
-    while own is not None and owner_of(own.f_code.co_filename) == "syncscope":
-        own.f_globals.get("__warningregistry__", {}).clear()
-        own = own.f_back
+    while frame is not None and owner_of(frame.f_code.co_filename) == "syncscope":
+        frame.f_globals.get("__warningregistry__", {}).clear()
+        frame = frame.f_back
