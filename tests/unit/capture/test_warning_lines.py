@@ -9,11 +9,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import syncscope
 from syncscope.capture.flights import Flights
 from syncscope.capture.readbacks import Readbacks
 from syncscope.context import CaptureContext
@@ -65,6 +67,7 @@ def test_filters_for_the_programs_module_apply(read: Read) -> None:
         read(torch.ones(()))
     assert seen == []
     with warnings.catch_warnings():
+        warnings.simplefilter("always")
         warnings.filterwarnings("error", module=__name__)
         with pytest.raises(UserWarning, match="Converting"):
             read(torch.ones(()))
@@ -76,6 +79,16 @@ def test_a_warning_of_the_programs_own_is_left_alone() -> None:
         warnings.simplefilter("always")
         warnings.warn("mine", FutureWarning, stacklevel=1)
     assert [(w.filename, str(w.message)) for w in seen] == [(__file__, "mine")]
+
+
+def test_a_recording_does_that(tmp_path: Path) -> None:
+    with (
+        syncscope.record(tmp_path / "run", device="shadow"),
+        warnings.catch_warnings(record=True) as seen,
+    ):
+        warnings.simplefilter("always")
+        torch.tensor(torch.ones(2))
+    assert [warning.filename for warning in seen] == [__file__]
 
 
 def test_it_is_undone() -> None:
