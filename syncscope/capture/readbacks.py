@@ -28,7 +28,10 @@ _getframe, _new_row = sys._getframe, tuple.__new__
 
 
 class _Print(NamedTuple):
-    """What the readbacks of one print have in common."""
+    """What the readbacks of one print have in common.
+
+    Whether torch can be muted is asked once: a print starts no thread and sets no mode.
+    """
 
     stacks: Burst
     thread_id: int
@@ -54,10 +57,7 @@ class Readbacks:
     def start(self) -> None:
         """Wrap the methods."""
         for name in _METHODS:
-            original = getattr(torch.Tensor, name)
-            wrapper = self._readback(f"Tensor.{name}", original)
-            self.code = wrapper.__code__
-            self._patches.put(torch.Tensor, name, functools.wraps(original)(wrapper))
+            self._put(torch.Tensor, name, functools.partial(self._readback, f"Tensor.{name}"))
         self._put(torch._tensor_str, "_str", self._print)
         self._put(getattr(torch._tensor_str, "_Formatter", None), "format", self._format)
 
@@ -101,6 +101,7 @@ class Readbacks:
             check()
             return result
 
+        self.code = readback.__code__
         return readback
 
     def _print(self, original: Any) -> Any:

@@ -32,10 +32,8 @@ class SyncWarnings:
     def start(self) -> None:
         """Needs CUDA to be initialized."""
         self._filter.start()
-        context, warnings = self._context, self._filter
-        context.can_mute, context.mute, context.unmute = (
-            self._can_mute, warnings.mute, warnings.unmute,
-        )  # fmt: skip
+        self._context.can_mute = self._can_mute
+        self._context.mute, self._context.unmute = self._filter.mute, self._filter.unmute
 
     def stop(self) -> None:
         """Hear no more of them."""
