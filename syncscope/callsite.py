@@ -281,7 +281,7 @@ class Burst:
     """Ids of stacks that begin alike, as those of all that one call does.
 
     A frame that still runs has the callers that it had. So it is held, with the variables of
-    its function, as long as the burst; what calls it need not be looked at again.
+    its function, until the burst ends; what calls it need not be looked at again.
     """
 
     def __init__(self, table: StackTable) -> None:
@@ -300,6 +300,13 @@ class Burst:
             at = at.f_back
         self._number, self._last = self._table.id_of(frame), list(_held(frame))
         return self._number
+
+    def end(self) -> None:
+        """Let go of the frames. Torch keeps guards of its dispatcher in variables of some.
+
+        One of those may hold the burst in turn: Python's collector would come too late.
+        """
+        self._last.clear()
 
 
 def _held(frame: FrameType | None) -> Iterator[tuple[FrameType | None, CodeType, int]]:

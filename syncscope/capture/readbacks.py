@@ -108,14 +108,13 @@ class Readbacks:
         context, printing = self._context, self._printing
 
         def _str(*args: Any, **kwargs: Any) -> Any:
-            around = printing.now
-            printing.now = _Print(
-                Burst(context.stacks), context.threads.current(), context.can_mute()
-            )
+            around, stacks = printing.now, Burst(context.stacks)
+            printing.now = _Print(stacks, context.threads.current(), context.can_mute())
             try:
                 return original(*args, **kwargs)
             finally:
                 printing.now = around
+                stacks.end()
 
         return _str
 

@@ -100,6 +100,7 @@ class Sampler:
         frames = sys._current_frames()
         now_ns = context.now()
         found = [(i, self._number(i, frame)) for i, frame in frames.items() if i not in own]
+        frames.clear()  # this function's own is among them and holds them all
         if now_ns - before_ns <= CLOCK_TOLERANCE_NS and context.now() - now_ns <= UNDISTURBED_NS:
             for ident, number in found:
                 self._samples(context.threads.of(ident)).add(now_ns, number)

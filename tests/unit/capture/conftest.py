@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 
 from syncscope.callsite import StackTable
@@ -28,3 +31,11 @@ class Rows:
 def context() -> CaptureContext:
     """A context whose rows stay in memory: `context.writer.rows(table)`."""
     return CaptureContext(Rows(), StackTable(), origin_unix_ns=0)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """What only Python's collector could free stays."""
+    gc.disable()
+    yield
+    gc.enable()

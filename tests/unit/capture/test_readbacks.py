@@ -201,6 +201,16 @@ def test_what_torch_asks_for_each_number_of_a_print_is_noted_where_it_will_not_w
     assert muting.events == ["mute", "unmute"] * (len(rows) if possible else 0)
 
 
+@pytest.mark.usefixtures("on_device", "uncollected")
+def test_a_print_leaves_the_dispatcher_of_torch_as_it_was(context: CaptureContext) -> None:
+    """While it prints, a variable of torch's keeps off the transforms of torch.func."""
+    Muting(context, possible=True)
+    front = torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode
+    assert repr(NUMBERS) == PRINTED
+    assert context.writer.rows("transfers") != []
+    assert not torch._C._dispatch_tls_is_dispatch_key_excluded(front)
+
+
 @pytest.mark.usefixtures("on_device")
 def test_only_a_print_asks_for_each_number(context: CaptureContext) -> None:
     Muting(context, possible=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
+
+import pytest
 
 from syncscope.capture.sampler import Sampler
 from syncscope.context import CaptureContext
@@ -72,3 +75,20 @@ def test_windows_follow_each_other_and_no_thread_stays(context: CaptureContext) 
     sampler.end(())
     assert not [t for t in threading.enumerate() if t.name == "syncscope-sampler"]
     assert context.writer.rows("blocking") == []
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_samples_keep_no_variable_of_the_program(context: CaptureContext) -> None:
+    class Variable:
+        pass
+
+    def sampled() -> weakref.ref[Variable]:
+        variable = Variable()
+        time.sleep(0.05)
+        return weakref.ref(variable)
+
+    sampler = Sampler(context)
+    sampler.begin()
+    kept = [sampled() for _ in range(3)]
+    sampler.end(())
+    assert [variable() for variable in kept] == [None] * 3
