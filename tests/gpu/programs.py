@@ -7,6 +7,7 @@ Prints what it saw as its last line; an AssertionError says what was not as prom
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import statistics
@@ -16,6 +17,7 @@ import threading
 import time
 import traceback
 import warnings
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -502,6 +504,31 @@ def prints(folder: Path) -> object:
         found[name] = counts(run)
     assert all(waits == {"str(x)": expected} for waits in found.values()), (expected, found)
     return {"waits": expected}
+
+
+def variables(folder: Path) -> object:
+    """What the program lets go of is freed at once, and torch.func works after each print."""
+    each = torch.func.vmap(torch.func.grad(lambda x: (x**2).sum()))
+    x = torch.randn(4, 3, device="cuda")
+
+    def step() -> weakref.ref[torch.Tensor]:
+        variable = torch.randn(256, 256, device="cuda")
+        torch.testing.assert_close(each(x), 2 * x)
+        assert "cuda" in str(variable)
+        return weakref.ref(variable)
+
+    step()
+    gc.disable()
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    for name, gpu_activity in (("free", False), ("full", True)):
+        with syncscope.record(folder / name, gpu_activity=gpu_activity):
+            for _ in range(100):
+                variable = step()
+                assert variable() is None, name
+                assert torch.cuda.memory_allocated() == before, name
+    gc.enable()
+    return {"bytes": before}
 
 
 def programs_warnings(folder: Path) -> object:
