@@ -26,6 +26,7 @@ from syncscope.callsite import owner_of
 from syncscope.capture.warning_filters import Ignored, quietly
 from syncscope.own_threads import program_has_one
 from syncscope.patches import Patches
+from syncscope.warning_lines import NO_FRAME
 
 _MESSAGE = "called a synchronizing "
 """Then "CUDA operation", or "HIP operation" where torch is built for ROCm."""
@@ -105,7 +106,7 @@ class SyncFilter:
 
     def _forward(self, text: str, caller: FrameType | None) -> None:
         """Send a warning that the program asked for through the program's own filters."""
-        module, file, line = "<sys>", "<sys>", 0
+        module, (file, line) = "sys", NO_FRAME
         while caller is not None and owner_of(caller.f_code.co_filename) == "syncscope":
             caller = caller.f_back  # the program called torch through a wrapper of ours
         if caller is not None:

@@ -220,6 +220,40 @@ def test_ctrl_c_during_the_report_is_not_the_programs_exit_code(
     assert errors.startswith("syncscope: interrupted"), errors
 
 
+WARNINGS = """\
+import threading, torch, warnings
+
+def warn():
+    for level in (2, 3, 4, 30):
+        warnings.warn("far out", stacklevel=level)
+    warnings.warn("old", DeprecationWarning, stacklevel=3)
+
+warn()
+warn()
+thread = threading.Thread(target=warn)
+thread.start()
+thread.join()
+for action in ("always", "once"):
+    with warnings.catch_warnings():
+        warnings.simplefilter(action)
+        warn()
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", module="sys")
+    warn()
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    warn()
+print([(warning.filename, warning.lineno) for warning in seen])
+"""
+
+
+def test_warnings_for_callers_that_a_program_has_not(
+    tmp_path: Path, syncscope_command: Run
+) -> None:
+    plain, _ = run_both(tmp_path, syncscope_command, WARNINGS)
+    assert plain.stderr.count("sys") > 3
+
+
 ENDINGS = {
     "nothing is closed": (
         "import atexit, ctypes, torch\n"

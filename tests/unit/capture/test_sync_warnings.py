@@ -6,6 +6,7 @@ is shown in tests/gpu.
 
 from __future__ import annotations
 
+import _thread
 import functools
 import pickle
 import threading
@@ -236,6 +237,28 @@ def test_a_warning_that_came_through_a_wrapper_of_ours_is_shown_at_the_programs_
         warnings.simplefilter("always")
         wrapper["item"]()
     assert [entry.filename for entry in seen] == [__file__]
+
+
+def test_one_of_a_thread_without_frames_is_shown_as_python_shows_it(
+    mode: Mode, context: CaptureContext
+) -> None:
+    def shown() -> list[tuple[str, int]]:
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            _thread.start_new_thread(warnings.warn, (MESSAGE, UserWarning))
+            deadline = time.monotonic() + 60
+            while not seen and time.monotonic() < deadline:
+                time.sleep(0.001)
+        return [(entry.filename, entry.lineno) for entry in seen]
+
+    mode.value = 1
+    by_python = shown()
+    collector = SyncWarnings(context)
+    collector.start()
+    with_us = shown()
+    collector.stop()
+    assert with_us == by_python
+    assert context.waits == len(by_python) == 1
 
 
 def test_blocks_of_many_threads_that_end_in_any_order_do_not_lose_us(rows: list[Row]) -> None:
